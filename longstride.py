@@ -1,0 +1,23 @@
+"""Entry point of the ``longstride`` command.
+
+Our packages have plain names (``agent``, ``memory``, ``tools``, ``runners``). A host project with a ``tools/`` folder of
+its own must still be able to run the command, even with ``PYTHONPATH=.``; so the folder this file lies in goes first.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Run the command line."""
+    home = str(Path(__file__).resolve().parent)
+    sys.path[:] = [home, *(entry for entry in sys.path if entry != home)]
+    from runners.cli.app import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

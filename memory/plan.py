@@ -1,0 +1,113 @@
+"""What a context policy is given and what it gives back: arrays over the M old chunks, oldest first.
+
+Arrays, not objects per chunk: a plan over 100,000 chunks must cost microseconds a chunk, not an allocation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.records import Level, Message
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+LevelArray: TypeAlias = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The M old chunks (everything before the recent window), oldest first.
+
+    ``ids`` (M,) step numbers. ``tokens`` (M, 4) cost of the rendered block per `Level`, non-decreasing along a row: a
+    level that is missing, or not shorter than the next finer one, carries that one's cost (it *aliases* it).
+    ``available`` (M, 4) whether the level exists by itself. ``cosines`` (M,) similarity to the query, 0 without key.
+    """
+
+    ids: IntArray
+    tokens: IntArray
+    available: BoolArray
+    cosines: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """Everything a policy may look at. All token counts are of rendered text by the session's counter."""
+
+    step: int
+    """t: the number of the step about to be taken, from 1."""
+    budget: int
+    """Input budget for the whole request."""
+    fixed_tokens: int
+    """System, question, tools, frame, template overhead."""
+    recent_tokens: int
+    """The last N steps, unclipped, with the glimpses they expand."""
+    previous_tokens: int
+    """|C_{t-1}|; at the first step |C_0| = system + question."""
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPlan:
+    """A policy's decision before the hard budget.
+
+    ``levels`` (M,) int8 of `Level`. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE: its relative
+    weight); `fit` and `spend` trade by it. ``thresholds`` alpha, beta, gamma where the policy has them.
+    """
+
+    levels: LevelArray
+    values: FloatArray
+    pressure: float = 0.0
+    thresholds: tuple[float, float, float] | None = None
+    ceiling: Level = Level.FULL
+    """Finest level that `spend` may raise a chunk to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedPlan:
+    """A plan after `fit` and `spend`: what is rendered. ``folded`` (M,): the chunk is only in a range line.
+
+    ``recent_cap``: tokens that each text of the recent window may have (None: unclipped). ``tokens`` bounds the rendered
+    request from above. ``cuts`` counts how many of the sequence of cuts were taken; ``unfitted_tokens`` is the plan's
+    cost before any.
+    """
+
+    levels: LevelArray
+    folded: BoolArray
+    recent_cap: int | None
+    tokens: int
+    unfitted_tokens: int
+    cuts: int = 0
+    spent: int = 0
+    """Tokens that the spend pass added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A rendered request, ready for a dialect: legal, ordered, within its budget by the counter."""
+
+    step: int
+    messages: tuple[Message, ...]
+    tokens: int
+    """Counted on the rendered messages and tools."""
+    budget: int
+    plan: ContextPlan
+    fitted: FittedPlan
+    ids: IntArray
+    render_hash: str
+    """SHA-256 (hex) of the rendered messages; recomputing the step must give it again."""
+    tokens_by_level: tuple[int, int, int, int]
+    """Old chunks shown per `Level`, in tokens; range lines count as PLACEHOLDER."""
+    counts_by_level: tuple[int, int, int, int]
+    recent_tokens: int
+    fixed_tokens: int
+    cosine_mean: float = 0.0
+    cosine_spread: float = 0.0
+    """Standard deviation of the M cosines: the constants of PACE mean little without it."""

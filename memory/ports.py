@@ -1,0 +1,192 @@
+"""The seams of the memory. Needed from outside: `Completion`, `Encoder`, `Clock`. Offered or exchangeable inside:
+`TokenCounter`, `ContextPolicy`, `StepFormat`, `ChunkReader`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.plan import ContextPlan, PlanInput
+from memory.records import Chunk, ChunkRef, Level, Message, Reply, Request, Step, View
+from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+
+
+class Completion(Protocol):
+    """A language model. The agent's backbones and the summariser's model are both one of these."""
+
+    name: str
+
+    async def complete(self, request: Request) -> Reply:
+        """One whole reply. Raises the implementor's own errors, with ``retryable``."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Encoder(Protocol):
+    """Text to vectors. Synchronous and blocking: callers keep it off the event loop.
+
+    ``id`` names weights and options exactly: keys of different ids are never compared. ``max_tokens`` is L_max.
+    """
+
+    id: str
+    dim: int
+    max_tokens: int
+
+    def encode_query(self, text: str) -> NDArray[np.float32]:
+        """(dim,) L2-normalised, zero for an empty text. Raises EncoderFault."""
+        ...
+
+    def encode_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(len(texts), dim) L2-normalised rows, zero for an empty text. Raises EncoderFault."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens. Must be monotone and subadditive: count(a + b) <= count(a) + count(b); count("") == 0."""
+
+    def count(self, text: str) -> int: ...
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait."""
+
+    def time(self) -> float:
+        """Unix time, seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds, for durations."""
+        ...
+
+
+class ContextPolicy(Protocol):
+    """A context policy: pure, no I/O, deterministic. One per file in ``memory.policies``."""
+
+    name: str
+    owns_compaction: bool
+    """Whether the policy itself compacts history (True) or leaves that to the host (False)."""
+
+    def plan(self, given: PlanInput) -> ContextPlan: ...
+
+
+class StepFormat(Protocol):
+    """How a dialect writes requests: the memory renders through it, so that what is counted is what is sent."""
+
+    def preamble(self, question: str) -> tuple[Message, ...]:
+        """System message (with whatever the dialect puts there) and the question, in order; must-keep."""
+        ...
+
+    def step(self, step: Step) -> tuple[Message, ...]:
+        """A recent step as messages; glimpses already expanded and texts already clipped."""
+        ...
+
+    def history(self, text: str) -> Message:
+        """The old chunks: one framed text."""
+        ...
+
+    def tools_text(self) -> str:
+        """What the provider will add for native tools (their JSON), for counting; empty for text dialects."""
+        ...
+
+
+class ChunkReader(Protocol):
+    """Read access to what is stored: used by glimpse, citations and reports."""
+
+    async def chunk(self, number: int) -> Chunk:
+        """Raises NotStored."""
+        ...
+
+    async def full_text(self, number: int) -> str:
+        """The FULL text of a chunk. Raises NotStored."""
+        ...
+
+    async def view_text(self, number: int, level: Level) -> str | None:
+        """A view as published, None when absent. Raises NotStored for an unknown chunk."""
+        ...
+
+    async def expand(self, ref: ChunkRef) -> str:
+        """The text that a glimpse shows. Raises NotStored."""
+        ...
+
+
+class ChunkStore(Protocol):
+    """The durable record of one session. Every method is atomic; one writer; nothing blocks the event loop.
+
+    All writing methods return only when the bytes are on the disk (fsync). Faults are `StoreFault`s.
+    """
+
+    async def meta(self, key: str) -> str | None: ...
+
+    async def set_meta(self, values: Mapping[str, str]) -> None: ...
+
+    async def add_question(self, question: Question) -> None: ...
+
+    async def questions(self) -> list[Question]: ...
+
+    async def begin_step(self, intent: Intent) -> None:
+        """Record what is about to be done, before any tool runs. Replaces an intent of the same step."""
+        ...
+
+    async def pending_intent(self) -> Intent | None:
+        """The intent that no committed step has answered, if any."""
+        ...
+
+    async def commit_step(self, chunk: Chunk, usage: Sequence[UsageRow] = ()) -> None:
+        """One transaction: step, chunk, usage, intent cleared. The number must be the last one plus 1."""
+        ...
+
+    async def last_step(self) -> int:
+        """0 when nothing is committed."""
+        ...
+
+    async def chunks(self, numbers: Sequence[int]) -> list[Chunk]:
+        """In the order asked for. Raises NotStored."""
+        ...
+
+    async def facts(self, after: int = 0) -> list[ChunkFacts]:
+        """What planning needs of the chunks with number > ``after``, in order, without their texts."""
+        ...
+
+    async def add_views(self, views: Sequence[View]) -> None:
+        """Idempotent by (chunk, level, version, producer); never changes a published one."""
+        ...
+
+    async def publish_views(self, step: int, up_to_chunk: int | None = None) -> list[View]:
+        """Give every unpublished view (of chunks <= ``up_to_chunk``) ``published_step = step``; returns them."""
+        ...
+
+    async def views(self, numbers: Sequence[int], *, at_step: int | None = None) -> list[View]:
+        """The published views of these chunks (newest version visible at ``at_step``; None: now), texts included."""
+        ...
+
+    async def view_tokens(self) -> list[tuple[int, Level, int, int]]:
+        """(chunk, level, tokens, published_step) of every published view: what an opened session loads."""
+        ...
+
+    async def without_views(self, *, before: int) -> list[int]:
+        """Chunks < ``before`` that have no stored view at all, oldest first: work lost by a crash."""
+        ...
+
+    async def add_keys(self, rows: KeyRows) -> None: ...
+
+    async def keys(self, encoder_id: str) -> KeyRows:
+        """Every key of that encoder, ordered by chunk. Keys of other encoders are left out, not deleted."""
+        ...
+
+    async def add_plan(self, record: PlanRecord) -> None: ...
+
+    async def plans(self, first: int = 1, last: int | None = None) -> list[PlanRecord]: ...
+
+    async def add_usage(self, row: UsageRow) -> None: ...
+
+    async def usage(self) -> list[UsageRow]: ...
+
+    async def add_event(self, event: Event) -> None: ...
+
+    async def events(self) -> list[Event]: ...
+
+    async def aclose(self) -> None: ...
