@@ -1,7 +1,8 @@
 """Entry point of the ``longstride`` command.
 
 Our packages have plain names (``agent``, ``memory``, ``tools``, ``runners``). A host project with a ``tools/``
-folder of its own must still be able to run the command, even with ``PYTHONPATH=.``; so the folder this file lies in goes first.
+folder of its own must still be able to run the command, even with ``PYTHONPATH=.``; so the folder this file lies
+in goes first.
 """
 
 from __future__ import annotations

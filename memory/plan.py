@@ -75,8 +75,8 @@ class FittedPlan:
     """A plan after `fit` and `spend`: what is rendered. ``folded`` (M,): the chunk is only in a range line.
 
     ``recent_cap``: tokens that each text of the recent window may have (None: unclipped). ``tokens`` bounds the
-    rendered request from above. ``cuts`` counts how many of the sequence of cuts were taken; ``unfitted_tokens`` is the plan's
-    cost before any.
+    rendered request from above. ``cuts`` counts how many of the sequence of cuts were taken; ``unfitted_tokens`` is
+    the plan's cost before any.
     """
 
     levels: LevelArray

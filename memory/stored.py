@@ -48,7 +48,7 @@ class ChunkFacts:
 
 @dataclass(frozen=True, slots=True)
 class KeyRows:
-    """Keys of one encoder. ``numbers`` (n,), ``matrix`` (n, dim) float32, ``published`` (n,): step that first used it."""
+    """Keys of one encoder. ``numbers`` (n,), ``matrix`` (n, dim) float32, ``published`` (n,) first use."""
 
     encoder_id: str
     numbers: NDArray[np.int64]
