@@ -1,0 +1,186 @@
+"""The legal actions of a step as a JSON schema, and the check of a reply against it.
+
+A small model is lifted far more by what it may do next than by how its reply is spelled: first `search`, then a page
+out of the list just found, then an answer or another round (phase-constrained ReAct).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agent.dialects.base import Situation
+from memory.records import JsonValue, ToolSpec
+
+MAX_URLS = 64
+MAX_GLIMPSES = 256
+MAX_QUERIES = 4
+MAX_ASKED = 24
+Schema = Mapping[str, JsonValue]
+
+
+def legal_schema(tools: Sequence[ToolSpec], situation: Situation) -> dict[str, JsonValue]:
+    """What may be done at this step: one object schema, or ``anyOf`` of several. ``answer`` is always reachable.
+
+    The description says what a compressed context may no longer show: pages visited, queries asked.
+    """
+    offered = {tool.name: tool for tool in tools}
+    branches = [_branch(name, offered, situation) for name in legal_actions(list(offered), situation)]
+    text = _description(situation)
+    if len(branches) == 1:
+        return {"description": text, **branches[0]}
+    return {"description": text, "anyOf": list(branches)}
+
+
+def legal_actions(offered: Sequence[str], situation: Situation) -> list[str]:
+    """Names of the legal actions, in the order in which they are written into the schema."""
+    if situation.steps_left is not None and situation.steps_left <= 1:
+        return ["answer"]
+    others = [name for name in offered if name not in ("search", "visit", "glimpse")]
+    can_search = "search" in offered
+    can_visit = "visit" in offered and bool(situation.listed)
+    if situation.task_step <= 1 or not situation.last_tools:
+        if situation.task_step <= 1 and can_search:
+            return ["search"]
+        return [*_if(can_search, "search"), *_if(can_visit, "visit"), *others, "answer"]
+    if "search" in situation.last_tools:
+        if can_visit:
+            return ["visit"]
+        # a second search that lists nothing may be the end of the matter
+        return ["search", *_if(len(situation.queries) > 1, "answer")]
+    glimpse = "glimpse" in offered and bool(_glimpses(situation))
+    return ["answer", *_if(can_search, "search"), *_if(can_visit, "visit"), *_if(glimpse, "glimpse"), *others]
+
+
+def violation(value: JsonValue, schema: Schema) -> str:
+    """What is wrong with a value, for a model to mend; empty when nothing is. Knows the keywords that tools use;
+    ignores others (``$ref``, formats), which the tool itself checks."""
+    branches = schema.get("anyOf")
+    if isinstance(branches, list):
+        return _any_violation(value, [branch for branch in branches if isinstance(branch, dict)])
+    allowed = schema.get("enum")
+    if isinstance(allowed, list) and value not in allowed:
+        return f"{_short(value)} is not one of {_short(allowed)}"
+    kind = schema.get("type")
+    if isinstance(kind, str) and not _is_type(value, kind):
+        return f"{_short(value)} is not of type {kind}"
+    if isinstance(value, dict):
+        return _object_violation(value, schema)
+    if isinstance(value, list):
+        return _list_violation(value, schema)
+    if isinstance(value, str) and len(value) < _integer(schema, "minLength", 0):
+        return "a text is empty or too short"
+    return ""
+
+
+def _any_violation(value: JsonValue, branches: list[dict[str, JsonValue]]) -> str:
+    named = [branch for branch in branches if _action_name(branch) == _action_of(value)]
+    if not named and any(map(_action_name, branches)):
+        names = ", ".join(filter(None, map(_action_name, branches)))
+        return f"action {_short(_action_of(value))} is not legal now; legal: {names}"
+    found = [violation(value, branch) for branch in named or branches]
+    return "" if "" in found else found[0]
+
+
+def _object_violation(value: Mapping[str, JsonValue], schema: Schema) -> str:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    required = schema.get("required")
+    missing = [name for name in (required if isinstance(required, list) else []) if name not in value]
+    if missing:
+        return f"missing {_short(missing)}"
+    for name, item in value.items():
+        sub = known.get(name)
+        if isinstance(sub, dict):
+            wrong = violation(item, sub)
+            if wrong:
+                return f"{name}: {wrong}"
+        elif schema.get("additionalProperties") is False:
+            return f"unknown property {name!r}"
+    return ""
+
+
+def _list_violation(value: Sequence[JsonValue], schema: Schema) -> str:
+    least, most = _integer(schema, "minItems", 0), _integer(schema, "maxItems", 1 << 30)
+    if not least <= len(value) <= most:
+        return f"{len(value)} items where {least} to {most} are wanted"
+    items = schema.get("items")
+    if isinstance(items, dict):
+        return next(filter(None, (violation(item, items) for item in value)), "")
+    return ""
+
+
+def _is_type(value: JsonValue, kind: str) -> bool:
+    if kind in ("integer", "number"):
+        return not isinstance(value, bool) and isinstance(value, int if kind == "integer" else (int, float))
+    types: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+    return kind not in types or isinstance(value, types[kind])
+
+
+def _branch(name: str, offered: Mapping[str, ToolSpec], situation: Situation) -> dict[str, JsonValue]:
+    text: dict[str, JsonValue] = {"type": "string"}
+    full: dict[str, JsonValue] = {"type": "string", "minLength": 1}
+    required: list[str] = []
+    match name:
+        case "answer":
+            fields: dict[str, JsonValue] = {"answer": full}
+        case "search":
+            fields = {"queries": {"type": "array", "items": full, "minItems": 1, "maxItems": MAX_QUERIES}}
+        case "visit":
+            one: dict[str, JsonValue] = {"type": "string", "enum": list(situation.listed[-MAX_URLS:])}
+            fields = {"urls": {"type": "array", "items": one, "minItems": 1, "maxItems": 1}, "goal": text}
+        case "glimpse":
+            fields = {"chunk_id": {"type": "string", "enum": list(_glimpses(situation))}}
+        case _:
+            parameters = offered[name].parameters
+            properties = parameters.get("properties")
+            fields = dict(properties) if isinstance(properties, dict) else {}
+            names = parameters.get("required")
+            required = [str(item) for item in names] if isinstance(names, list) else []
+    if name in ("answer", "search", "visit", "glimpse"):
+        required = list(fields)
+    return {
+        "type": "object",
+        "properties": {"thought": text, "action": {"type": "string", "enum": [name]}, **fields},
+        "required": ["action", *required],
+        "additionalProperties": False,
+    }
+
+
+def _glimpses(situation: Situation) -> tuple[str, ...]:
+    done = set(situation.glimpsed)
+    return tuple(name for name in situation.compressed if name not in done)[-MAX_GLIMPSES:]
+
+
+def _description(situation: Situation) -> str:
+    parts = [f"Step {situation.task_step} of this question; pages visited: {len(situation.visited)}."]
+    if situation.steps_left is not None:
+        parts.append(f"Steps left: {situation.steps_left}.")
+    if situation.queries:
+        asked = " | ".join(" ".join(query.split()) for query in situation.queries[-MAX_ASKED:])
+        parts.append(f"Asked already, do not repeat: {asked}")
+    return " ".join(parts)
+
+
+def _action_name(branch: Schema) -> str:
+    properties = branch.get("properties")
+    action = properties.get("action") if isinstance(properties, dict) else None
+    names = action.get("enum") if isinstance(action, dict) else None
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+
+
+def _action_of(value: JsonValue) -> JsonValue:
+    return value.get("action") if isinstance(value, dict) else None
+
+
+def _integer(schema: Schema, name: str, default: int) -> int:
+    value = schema.get(name)
+    return value if isinstance(value, int) else default
+
+
+def _if(condition: bool, name: str) -> Iterable[str]:
+    return (name,) if condition else ()
+
+
+def _short(value: JsonValue) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:199] + "…"
