@@ -1,0 +1,33 @@
+"""What a backbone is: a `memory.ports.Completion` that knows its window and what it can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from memory.ports import Completion
+from memory.records import ToolCall
+
+
+class Backbone(Completion, Protocol):
+    """A language model behind one wire format. Streaming happens inside ``complete``: cancelling the coroutine closes
+    the connection at once, and a stream that broke never becomes a `Reply`.
+
+    ``window``: context window in tokens (input and output together). ``supports_schema``: `Request.schema` binds the
+    reply. Faults are those of ``agent.errors``.
+    """
+
+    model: str
+    window: int
+    supports_tools: bool
+    supports_schema: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnparsedCall(ToolCall):
+    """A native tool call whose arguments are not a JSON object as they stand; ``arguments`` is empty.
+
+    The dialect decides what to make of ``raw`` (repair, or a failure that the model is told of); nobody runs one.
+    """
+
+    raw: str = ""

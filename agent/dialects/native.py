@@ -1,0 +1,173 @@
+"""The provider's own tool calls. Text without a call is the answer.
+
+Small models often write the call into the text instead; a bare ``{"name", "arguments"}`` or a ``<tool_call>`` is taken
+for what it is meant to be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.backbones.base import UnparsedCall
+from agent.dialects.base import Decision, Situation
+from agent.dialects.formats import answer_messages, functions_text, plain, results
+from agent.dialects.parsing import call_of, parse_json, parse_object, scalars, unfenced, valid_name
+from agent.errors import ParseFailure
+from agent.prompts import prompt
+from memory.plan import Context
+from memory.ports import StepFormat
+from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
+
+MAX_OUTPUT_TOKENS = 4096
+MAX_CALLS = 32
+"""Calls of one reply that are kept; the toolset runs the first few and answers the rest "not run"."""
+_THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+_ANSWER = re.compile(r"\A<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
+_BARE_CALL = re.compile(r'\A\s*\{\s*["\'](?:name|function|type|arguments)["\']\s*:')
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFormat:
+    """Requests with native tools: recent steps are tool calls and tool results."""
+
+    tools: tuple[ToolSpec, ...]
+    today: str = ""
+
+    def preamble(self, question: str) -> tuple[Message, ...]:
+        system = prompt("native")
+        if self.today:
+            system += f"\n\nToday is {self.today}."
+        return (Message("system", system), Message("user", f"Question: {question}", cache_point=True))
+
+    def step(self, step: Step) -> tuple[Message, ...]:
+        thought = plain(step.thought)
+        if step.answer:
+            return answer_messages(step, f"{thought}\n\n{step.answer}".strip())
+        answered, loose = results(step)
+        messages: list[Message] = []
+        if step.calls or thought:
+            messages.append(Message("assistant", thought, tool_calls=step.calls))
+        messages.extend(Message("tool", text, tool_call_id=call_id) for call_id, text in answered)
+        if loose:
+            messages.append(Message("user", "\n\n".join(loose)))
+        elif not step.calls:
+            messages.append(Message("user", f"[{step.chunk_id}] noted; go on."))
+        return tuple(messages)
+
+    def history(self, text: str) -> Message:
+        return Message("user", plain(text))
+
+    def tools_text(self) -> str:
+        return functions_text(self.tools)
+
+
+class NativeDialect:
+    """Native tool calls. ``today`` (ISO date) is part of the system prompt; it must not change within a session."""
+
+    name = "native"
+
+    def __init__(
+        self,
+        *,
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+        sampling: Sampling | None = None,
+        today: str = "",
+        task_key: str = "",
+    ) -> None:
+        self._max_output_tokens = max_output_tokens
+        self._sampling = sampling or Sampling()
+        self._today = today
+        self._task_key = task_key
+
+    def step_format(self, tools: Sequence[ToolSpec]) -> StepFormat:
+        return NativeFormat(tuple(tools), self._today)
+
+    def request(self, context: Context, tools: Sequence[ToolSpec], situation: Situation) -> Request:
+        return Request(
+            messages=context.messages,
+            tools=tuple(tools),
+            max_output_tokens=self._max_output_tokens,
+            sampling=self._sampling,
+            task_key=self._task_key,
+        )
+
+    def parse(self, reply: Reply, step: int) -> Decision:
+        """Raises ParseFailure for an empty, refused, cut or unreadable reply."""
+        check_whole(reply)
+        thought, text = split_thought(reply)
+        if reply.tool_calls:
+            calls = tuple(_native_call(call, f"s{step}.{i}") for i, call in enumerate(reply.tool_calls[:MAX_CALLS]))
+            dropped = len(reply.tool_calls) - len(calls)
+            if dropped > 0:
+                text += f"\n({dropped} further calls of this reply were dropped)"
+            return Decision(thought=joined(thought, text), calls=calls)
+        written = written_call(text)
+        if written is not None:
+            before, name, arguments = written
+            return Decision(thought=joined(thought, before), calls=(ToolCall(f"s{step}.0", name, arguments),))
+        if not text:
+            raise ParseFailure("the reply is empty: call a tool or write the answer")
+        answer = _ANSWER.match(text)
+        return Decision(thought=thought, answer=answer.group(1).strip() if answer else text)
+
+
+def check_whole(reply: Reply) -> None:
+    """Refuse what must not be acted upon: a reply that was cut, or a refusal. Raises ParseFailure."""
+    if reply.stop_reason == "length":
+        raise ParseFailure("the reply was cut at the output limit; be shorter and repeat the action", cut=True)
+    if reply.stop_reason == "refusal":
+        raise ParseFailure("the model refused to reply")
+
+
+def split_thought(reply: Reply) -> tuple[str, str]:
+    """Thought (reasoning fields and ``<think>``) and the rest, both stripped and storable."""
+    text = scalars(reply.text)
+    thoughts = [scalars(reply.reasoning).strip()]
+    if "</think>" in text and "<think>" not in text.split("</think>", 1)[0]:
+        # templates that put the opening tag into the prompt
+        head, text = text.split("</think>", 1)
+        thoughts.append(head.strip())
+    thoughts.extend(match.strip() for match in _THINK.findall(text))
+    text = _THINK.sub("", text)
+    if "<think>" in text:
+        text, tail = text.split("<think>", 1)
+        thoughts.append(tail.strip())
+    return "\n".join(part for part in thoughts if part), text.strip()
+
+
+def joined(thought: str, text: str) -> str:
+    """A thought and the text beside a call, as one thought."""
+    return "\n".join(part for part in (thought, text.strip()) if part)
+
+
+def written_call(text: str) -> tuple[str, str, dict[str, JsonValue]] | None:
+    """(text before, name, arguments) of the first call written into the text, None without one. Raises ParseFailure."""
+    if "<tool_call>" in text:
+        before, rest = text.split("<tool_call>", 1)
+        body, closing, _ = rest.partition("</tool_call>")
+        name, arguments = call_of(parse_json(unfenced(body), closed=bool(closing)))
+        return before, name, arguments
+    bare = unfenced(text)
+    if not _BARE_CALL.match(bare):
+        return None
+    value = parse_json(bare)
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and ("arguments" in value or "parameters" in value)
+    ):
+        name, arguments = call_of(value)
+        return "", name, arguments
+    return None
+
+
+def _native_call(call: ToolCall, call_id: str) -> ToolCall:
+    name = valid_name(call.name)
+    if not isinstance(call, UnparsedCall):
+        return ToolCall(call_id, name, call.arguments)
+    try:
+        return ToolCall(call_id, name, parse_object(call.raw))
+    except ParseFailure as failure:
+        raise ParseFailure(f"the arguments of {name} cannot be read: {failure}", cut=failure.cut) from failure

@@ -1,0 +1,65 @@
+"""Names of dialects and what makes them; each module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.dialects.base import Dialect
+from memory.records import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class DialectOptions:
+    """What a dialect is made with; ``None`` leaves the dialect's own default.
+
+    ``today``: ISO date written into the system prompt; empty writes none. It must stay the same within a session,
+    which recomputes its contexts byte for byte. ``task_key`` goes into every `Request`.
+    """
+
+    max_output_tokens: int | None = None
+    sampling: Sampling | None = None
+    today: str = ""
+    task_key: str = ""
+
+
+def dialect_names() -> tuple[str, ...]:
+    return tuple(sorted(_MAKERS))
+
+
+def make_dialect(name: str, options: DialectOptions | None = None) -> Dialect:
+    """A fresh dialect: one per session. Raises KeyError, with the known names, for an unknown one."""
+    if name not in _MAKERS:
+        raise KeyError(f"unknown dialect {name!r}; known: {', '.join(dialect_names())}")
+    return _MAKERS[name](options or DialectOptions())
+
+
+def _native(options: DialectOptions) -> Dialect:
+    from agent.dialects.native import MAX_OUTPUT_TOKENS, NativeDialect
+
+    return NativeDialect(
+        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
+        sampling=options.sampling,
+        today=options.today,
+        task_key=options.task_key,
+    )
+
+
+def _tongyi(options: DialectOptions) -> Dialect:
+    from agent.dialects.tongyi import MAX_OUTPUT_TOKENS, TongyiDialect
+
+    return TongyiDialect(
+        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
+        sampling=options.sampling,
+        today=options.today,
+        task_key=options.task_key,
+    )
+
+
+def _guided(options: DialectOptions) -> Dialect:
+    from agent.dialects.guided import MAX_OUTPUT_TOKENS, GuidedDialect
+
+    return GuidedDialect(max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS)
+
+
+_MAKERS: dict[str, Callable[[DialectOptions], Dialect]] = {"native": _native, "tongyi": _tongyi, "guided": _guided}
