@@ -1,0 +1,164 @@
+"""The configuration of a run: one frozen object, put together from files and options in a fixed order.
+
+``configs/default.yaml``, then the profile, the policy file, the backbone file, the user's own YAML, then ``-c
+key.path=value``; later wins. Each section's class lives beside what it configures; a new section is one line here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, SerializeAsAny
+
+from memory.policies.registry import POLICIES
+from memory.records import JsonValue
+from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_choices
+from runners.errors import ConfigError
+from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
+
+LABELS = frozenset({"profile", "variant"})
+"""Fields that say where values came from: runs that differ in nothing else are the same run."""
+
+
+class Sections(BaseModel):
+    """Every section whose class is fixed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str = "default"
+
+
+class PolicySection(BaseModel):
+    """The context policy. ``name`` is of the registry and ``options`` of that entry's config class; ``variant`` is the
+    file it came from. In YAML the options stand beside the name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    options: SerializeAsAny[BaseModel]
+    variant: str = ""
+
+
+class RunConfig(Sections):
+    """Everything that decides how a run goes, without secrets."""
+
+    policy: PolicySection
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRequest:
+    """What the command line asks for. None leaves the choice to the files."""
+
+    profile: str | None = None
+    policy: str | None = None
+    backbone: str | None = None
+    file: Path | None = None
+    options: Sequence[str] = ()
+
+
+def load_config(request: ConfigRequest | None = None) -> RunConfig:
+    """Put the layers together. Raises ConfigError: each problem names the key and the file or option it stands in."""
+    request = request or ConfigRequest()
+    own = [_file_layer(request.file)] if request.file else []
+    typed = [option_layer(option) for option in request.options]
+    asked = {"profile": request.profile, "policy": request.policy, "backbone": request.backbone}
+    commanded = {kind: Choice(name, f"--{kind}") for kind, name in asked.items() if name is not None}
+
+    chosen_below, default = split_choices(packaged_layer("default.yaml"))
+    chosen_above: dict[str, Choice] = {}
+    above = []
+    for layer in (*own, *typed):
+        choices, rest = split_choices(layer)
+        chosen_above |= choices
+        above.append(rest)
+    chosen_above |= commanded
+
+    profile = (chosen_below | chosen_above)["profile"]
+    chosen_by_profile, profile_layer = split_choices(choice_layer("profile", profile))
+    chosen = chosen_below | chosen_by_profile | chosen_above
+    files = [choice_layer(kind, chosen[kind]) for kind in _FILES]
+    merged = merge([default, profile_layer, *files, *above])
+    return _build(merged, profile=profile.name, variant=chosen["policy"].name)
+
+
+_FILES: tuple[Kind, ...] = ("policy", "backbone")
+
+
+def config_tree(config: RunConfig) -> Tree:
+    """The configuration as plain JSON values, in the shape of the YAML files: what a session stores."""
+    tree: Tree = config.model_dump(mode="json", by_alias=True)
+    options = config.policy.options.model_dump(mode="json", by_alias=True)
+    tree["policy"] = {"name": config.policy.name, "variant": config.policy.variant, **options}
+    return tree
+
+
+def stored_config(tree: Mapping[str, JsonValue], origin: str) -> RunConfig:
+    """The inverse of `config_tree`; ``origin`` names the session in errors. Raises ConfigError."""
+    rest = dict(tree)
+    profile = rest.pop("profile", "")
+    policy = rest.get("policy")
+    policy = dict(policy) if isinstance(policy, dict) else {}
+    variant = policy.pop("variant", "")
+    rest["policy"] = policy
+    return _build(merge([Layer(origin, rest)]), profile=str(profile), variant=str(variant))
+
+
+def config_hash(config: RunConfig) -> str:
+    """SHA-256 (hex) of the canonical JSON of the configuration, labels left out. It never held a secret."""
+    tree = _without_labels(config_tree(config))
+    canonical = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _build(merged: Merged, *, profile: str, variant: str) -> RunConfig:
+    tree = dict(merged.tree)
+    options = tree.pop("policy", {})
+    tree["profile"] = profile
+    problems: list[str] = []
+    policy = sections = None
+    try:
+        policy = _policy(options if isinstance(options, dict) else {}, merged, variant)
+    except ConfigError as fault:
+        problems += fault.problems
+    try:
+        elsewhere = [f"policy.{key}" for entry in POLICIES.values() for (key, *_) in key_paths(entry.config)]
+        sections = validated(Sections, Merged(tree, merged.origins), elsewhere=elsewhere)
+    except ConfigError as fault:
+        problems += fault.problems
+    if policy is None or sections is None:
+        raise ConfigError(problems)
+    return RunConfig(policy=policy, **{name: getattr(sections, name) for name in Sections.model_fields})
+
+
+def _policy(section: Mapping[str, JsonValue], merged: Merged, variant: str) -> PolicySection:
+    options = dict(section)
+    name = str(options.pop("name", ""))
+    entry = POLICIES.get(name)
+    if entry is None:
+        origin = merged.origin(("policy", "name"))
+        known = ", ".join(sorted(POLICIES))
+        raise ConfigError(f"{origin}: unknown policy {name!r}: choose from {known}{did_you_mean(name, [*POLICIES])}")
+    return PolicySection(
+        name=name,
+        options=validated(entry.config, Merged({"policy": options}, merged.origins), ("policy",)),
+        variant=variant,
+    )
+
+
+def _file_layer(path: Path) -> Layer:
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
+        raise ConfigError(f"--config {path}: cannot be read: {reason}") from fault
+    return yaml_layer(text, str(path))
+
+
+def _without_labels(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _without_labels(inner) for key, inner in value.items() if key not in LABELS}
+    return value

@@ -1,0 +1,145 @@
+"""The one place where environment variables are read.
+
+A secret is read once, wrapped so that it cannot be printed by accident, and (by the command line) taken out of the
+process environment, so that no child process and no traceback of a library can show it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+ALIASES: Mapping[str, str] = {
+    "OPENAI_API_BASE": "OPENAI_BASE_URL",
+    "SERPER_KEY_ID": "SERPER_API_KEY",
+    "JINA_API_KEYS": "JINA_API_KEY",
+}
+"""Other names of the same thing; the name on the right wins when both are set."""
+SETTINGS: tuple[str, ...] = (
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "ANTHROPIC_BASE_URL",
+    "SEARXNG_URL",
+    "SANDBOX_FUSION_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "NO_COLOR",
+)
+KEYS: tuple[str, ...] = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "GEMINI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "SERPER_API_KEY",
+    "TAVILY_API_KEY",
+    "BRAVE_API_KEY",
+    "EXA_API_KEY",
+    "JINA_API_KEY",
+    "E2B_API_KEY",
+)
+"""Keys that `doctor` reports on; any other variable that looks like a secret is read as well."""
+HOME = "LONGSTRIDE_HOME"
+T = TypeVar("T")
+_SECRET = re.compile(r"(_API_KEYS?|_KEY_ID|_TOKEN|_SECRET|_SECRET_KEY|_ACCESS_KEY|_PASSWORD)$")
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+
+
+class Secret:
+    """A value that shows as ``***`` wherever it is printed, formatted or logged."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself, for the one call that needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the process environment and ``.env`` say. ``home``: where sessions and caches live."""
+
+    home: Path
+    secrets: Mapping[str, Secret] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def secret(self, name: str) -> str | None:
+        """A key by any of its names, revealed; None when unset or empty. Of several keys, the first."""
+        found = self.secrets.get(ALIASES.get(name, name))
+        return found.reveal() if found else None
+
+    def setting(self, name: str) -> str | None:
+        """An address or a switch by any of its names; None when unset or empty."""
+        return self.settings.get(ALIASES.get(name, name))
+
+
+def read_environment(variables: Mapping[str, str] | None = None, folder: Path | None = None) -> Environment:
+    """Read ``variables`` (the process environment by default) over ``.env`` of ``folder`` (the working folder).
+
+    A variable that is set, even to nothing, wins over the file; empty values count as unset.
+    """
+    own = os.environ if variables is None else variables
+    merged = {**_dotenv((folder or Path.cwd()) / ".env"), **own}
+    values = {name: value.strip() for name, value in merged.items() if value.strip()}
+    secrets = {name: Secret(_first(name, value)) for name, value in values.items() if _SECRET.search(name)}
+    settings = {name: values[name] for name in SETTINGS if name in values}
+    return Environment(home=_home(values.get(HOME)), secrets=_with_aliases(secrets), settings=_with_aliases(settings))
+
+
+def forget_secrets(variables: MutableMapping[str, str] | None = None) -> tuple[str, ...]:
+    """Remove everything that looks like a secret from the process environment; returns the names.
+
+    For the command line, after `read_environment`; a host that embeds us keeps its own environment.
+    """
+    own = os.environ if variables is None else variables
+    names = tuple(name for name in own if _SECRET.search(name))
+    for name in names:
+        del own[name]
+    return names
+
+
+def _with_aliases(values: Mapping[str, T]) -> dict[str, T]:
+    """Every value under its proper name; the proper name's own value wins."""
+    return {ALIASES[name]: value for name, value in values.items() if name in ALIASES} | {
+        name: value for name, value in values.items() if name not in ALIASES
+    }
+
+
+def _first(name: str, value: str) -> str:
+    return re.split(r"[,\s]+", value)[0] if name.endswith("_KEYS") else value
+
+
+def _home(value: str | None) -> Path:
+    if value:
+        return Path(value).expanduser().absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("longstride", appauthor=False)
+
+
+def _dotenv(path: Path) -> dict[str, str]:
+    """``NAME=value`` lines; ``export``, quotes and trailing comments understood; other lines belong to other tools."""
+    try:
+        text = path.read_text("utf-8-sig", "replace")
+    except OSError:
+        return {}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line.strip())
+        if match:
+            found[match[1]] = _unquoted(match[2])
+    return found
+
+
+def _unquoted(value: str) -> str:
+    quoted = re.match(r"""(['"])(.*?)\1\s*(?:#.*)?$""", value)
+    return quoted[2] if quoted else re.split(r"\s+#|^#", value, maxsplit=1)[0].strip()
