@@ -1,0 +1,1 @@
+"""Pure text functions: words, sentences, lexical scores, rank fusion, passages, salient strings."""
