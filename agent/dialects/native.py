@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from agent.backbones.base import UnparsedCall
 from agent.dialects.base import Decision, Situation
 from agent.dialects.formats import answer_messages, functions_text, plain, results
-from agent.dialects.parsing import call_of, parse_json, parse_object, scalars, unfenced, valid_name
+from agent.dialects.parsing import parse_object, valid_name
+from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.plan import Context
 from memory.ports import StepFormat
-from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
+from memory.records import Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
 
 MAX_OUTPUT_TOKENS = 4096
 MAX_CALLS = 32
 """Calls of one reply that are kept; the toolset runs the first few and answers the rest "not run"."""
-_THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 _ANSWER = re.compile(r"\A<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
-_BARE_CALL = re.compile(r'\A\s*\{\s*["\'](?:name|function|type|arguments)["\']\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,60 +106,11 @@ class NativeDialect:
         if written is not None:
             before, name, arguments = written
             return Decision(thought=joined(thought, before), calls=(ToolCall(f"s{step}.0", name, arguments),))
-        if not text:
+        tagged = _ANSWER.match(text)
+        answer = tagged.group(1).strip() if tagged else text
+        if not answer:
             raise ParseFailure("the reply is empty: call a tool or write the answer")
-        answer = _ANSWER.match(text)
-        return Decision(thought=thought, answer=answer.group(1).strip() if answer else text)
-
-
-def check_whole(reply: Reply) -> None:
-    """Refuse what must not be acted upon: a reply that was cut, or a refusal. Raises ParseFailure."""
-    if reply.stop_reason == "length":
-        raise ParseFailure("the reply was cut at the output limit; be shorter and repeat the action", cut=True)
-    if reply.stop_reason == "refusal":
-        raise ParseFailure("the model refused to reply")
-
-
-def split_thought(reply: Reply) -> tuple[str, str]:
-    """Thought (reasoning fields and ``<think>``) and the rest, both stripped and storable."""
-    text = scalars(reply.text)
-    thoughts = [scalars(reply.reasoning).strip()]
-    if "</think>" in text and "<think>" not in text.split("</think>", 1)[0]:
-        # templates that put the opening tag into the prompt
-        head, text = text.split("</think>", 1)
-        thoughts.append(head.strip())
-    thoughts.extend(match.strip() for match in _THINK.findall(text))
-    text = _THINK.sub("", text)
-    if "<think>" in text:
-        text, tail = text.split("<think>", 1)
-        thoughts.append(tail.strip())
-    return "\n".join(part for part in thoughts if part), text.strip()
-
-
-def joined(thought: str, text: str) -> str:
-    """A thought and the text beside a call, as one thought."""
-    return "\n".join(part for part in (thought, text.strip()) if part)
-
-
-def written_call(text: str) -> tuple[str, str, dict[str, JsonValue]] | None:
-    """(text before, name, arguments) of the first call written into the text, None without one. Raises ParseFailure."""
-    if "<tool_call>" in text:
-        before, rest = text.split("<tool_call>", 1)
-        body, closing, _ = rest.partition("</tool_call>")
-        name, arguments = call_of(parse_json(unfenced(body), closed=bool(closing)))
-        return before, name, arguments
-    bare = unfenced(text)
-    if not _BARE_CALL.match(bare):
-        return None
-    value = parse_json(bare)
-    if (
-        isinstance(value, dict)
-        and isinstance(value.get("name"), str)
-        and ("arguments" in value or "parameters" in value)
-    ):
-        name, arguments = call_of(value)
-        return "", name, arguments
-    return None
+        return Decision(thought=thought, answer=answer)
 
 
 def _native_call(call: ToolCall, call_id: str) -> ToolCall:
