@@ -1,0 +1,249 @@
+"""Connections, threads and transactions: the part of the store that knows SQLite but no tables.
+
+One thread owns the one connection that writes; a small pool of threads reads, each through its own read-only
+connection. The event loop only ever waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from memory.errors import NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull
+from memory.store.migrations import MIGRATIONS, migrate, pending
+
+T = TypeVar("T")
+READERS = 2
+BUSY_TIMEOUT_S = 30.0
+_WAL_LIMIT = 16 * 1024 * 1024
+"""Bytes that the write-ahead log keeps after a checkpoint."""
+
+
+@contextlib.contextmanager
+def translated(path: Path, *, reading: bool) -> Iterator[None]:
+    """Map what sqlite3 and the codec raise to the memory's errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _fault(error, path) from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        if reading:
+            raise StoreCorrupt(f"{path}: a stored row cannot be read: {error}") from error
+        raise StoreFault(f"a value cannot be stored: {error}") from error
+
+
+def _fault(error: sqlite3.Error, path: Path) -> StoreFault | NotStored:
+    code = getattr(error, "sqlite_errorcode", 0)
+    primary = code & 0xFF
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(f"{path} is locked by another process", hint="wait for it, or end it, then resume")
+    if primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and _disk_full(path)):
+        return StoreFull(f"no room left for {path}", hint="free some space, then resume: committed steps are safe")
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(f"{path} is damaged or not a longstride store: {error}", hint="restore it from a copy")
+    if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+        return NotStored("a chunk that is referred to is not stored")
+    if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return StoreFault(f"{path} cannot be opened for writing: {error}", hint="check the folder and its permissions")
+    return StoreFault(f"{path}: {error}")
+
+
+def _disk_full(path: Path) -> bool:
+    try:
+        disk = os.statvfs(path.parent)
+    except (OSError, AttributeError):
+        return False
+    return disk.f_bavail == 0
+
+
+def connect(path: Path, *, busy_timeout_s: float, read_only: bool = False) -> sqlite3.Connection:
+    """A connection to an existing file; never creates one. Transactions are explicit."""
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_s, cached_statements=128
+    )
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            # Where WAL is not granted (some network file systems) the rollback journal is as durable, only slower.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def create_file(path: Path, *, busy_timeout_s: float) -> None:
+    """Make a whole, empty store appear at ``path`` in one step; an existing file is left alone."""
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        fresh.touch(exist_ok=False)
+        connection = connect(fresh, busy_timeout_s=busy_timeout_s)
+        try:
+            migrate(connection)
+        finally:
+            connection.close()
+        _put(fresh, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"no room left for {path}", hint="free some space") from error
+        raise StoreFault(f"{path} cannot be created: {error}", hint="check the folder and its permissions") from error
+    finally:
+        for leftover in (fresh, fresh.with_name(fresh.name + "-wal"), fresh.with_name(fresh.name + "-shm")):
+            leftover.unlink(missing_ok=True)
+
+
+def _put(fresh: Path, path: Path) -> None:
+    """Give a file its final name; the first of two racing processes wins."""
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        return
+    except OSError:  # no hard links on this file system
+        if not path.exists():
+            fresh.rename(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Database:
+    """The threads and connections of one open store."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self.path = path
+        self._busy_timeout_s = busy_timeout_s
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._connection: sqlite3.Connection | None = None
+        self._local = threading.local()
+        self._reading: list[sqlite3.Connection] = []
+        self._closed = False
+
+    async def open(self, *, create: bool, check: Callable[[sqlite3.Connection], None]) -> None:
+        """Connect, verify that the file is ours and whole (``check``), migrate.
+
+        Raises NotStored when there is no file, StoreCorrupt, StoreTooNew, StoreBusy, StoreFull, StoreFault.
+        """
+        try:
+            await self._settled(self._writer, lambda: self._open(create, check))
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def _open(self, create: bool, check: Callable[[sqlite3.Connection], None]) -> None:
+        with translated(self.path, reading=True):
+            if not self.path.exists():
+                if not create:
+                    raise NotStored(f"there is no session store at {self.path}")
+                create_file(self.path, busy_timeout_s=self._busy_timeout_s)
+            if self.path.is_file() and self.path.stat().st_size == 0:
+                raise StoreCorrupt(f"{self.path} is empty: not a longstride store", hint="restore it from a copy")
+            connection = self._connection = connect(self.path, busy_timeout_s=self._busy_timeout_s)
+            waiting = pending(connection)
+            if waiting and waiting[0] is MIGRATIONS[0]:
+                raise StoreCorrupt(f"{self.path} has no schema: not a longstride store")
+            check(connection)
+            if waiting:
+                migrate(connection)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``work`` in one durable transaction. Once called it runs to its end, even if the caller is cancelled."""
+        self._ensure_open()
+        return await self._settled(self._writer, lambda: self._transact(work))
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``work`` on one snapshot."""
+        self._ensure_open()
+        return await self._settled(self._readers, lambda: self._snapshot(work))
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with translated(self.path, reading=False):
+            connection = self._connection
+            if connection is None:
+                raise StoreFault("the store is closed")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                _roll_back(connection)
+                raise
+            return result
+
+    def _snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with translated(self.path, reading=True):
+            connection = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = connect(self.path, busy_timeout_s=self._busy_timeout_s, read_only=True)
+                self._local.connection = connection
+                self._reading.append(connection)
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                _roll_back(connection)
+
+    async def aclose(self) -> None:
+        """Let what was called finish, then close. Closing twice is fine."""
+        self._closed = True
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self._readers.shutdown(wait=True)
+        self._writer.shutdown(wait=True)
+        while self._reading:
+            self._reading.pop().close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise StoreFault("the store is closed")
+
+    @staticmethod
+    async def _settled(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        future = asyncio.get_running_loop().run_in_executor(threads, work)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # Asked for is asked for: wait for the outcome, so that a cancelled caller finds the store at rest.
+            future.add_done_callback(_seen)
+            await asyncio.wait([future])
+            raise
+
+
+def _seen(future: asyncio.Future[T]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # After a full disk SQLite has rolled back by itself; a failed rollback is finished by the next open.
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -1,0 +1,136 @@
+"""Who may write: one process per session file, known by pid, start time of that pid, and boot.
+
+A live owner is never displaced. One that is gone (other boot, no such pid, or the pid belongs to a later process) is
+taken over. Every writing transaction checks the token, so an owner that was displaced stops instead of mixing in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory.errors import StoreBusy
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that holds a session. ``started`` and ``boot`` are empty where the system does not tell."""
+
+    token: str
+    label: str
+    pid: int
+    started: str
+    boot: str
+    host: str
+    since: float
+
+    def alive(self) -> bool:
+        """Whether that very process still runs, as far as this machine can tell."""
+        if self.boot != boot_id():
+            return False
+        if self.started and (now := process_start(self.pid)) is not None:
+            return now == self.started
+        return _pid_exists(self.pid)
+
+
+def this_process(label: str) -> Owner:
+    """A new owner record for the calling process."""
+    pid = os.getpid()
+    return Owner(
+        token=secrets.token_hex(16),
+        label=label,
+        pid=pid,
+        started=process_start(pid) or "",
+        boot=boot_id(),
+        host=socket.gethostname(),
+        since=time.time(),
+    )
+
+
+def boot_id() -> str:
+    """Changes when the machine restarts; empty where there is no such thing."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def process_start(pid: int) -> str | None:
+    """Start time of a process in clock ticks since boot, "" when there is none, None when it cannot be known."""
+    if not Path("/proc/self/stat").exists():
+        return None
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    # The command name, in parentheses, may hold spaces and parentheses itself.
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in ("Z", "X") else fields[19]
+
+
+def _pid_exists(pid: int) -> bool:
+    if sys.platform == "win32":  # there os.kill would end the process, or interrupt it
+        import ctypes
+
+        handle = ctypes.windll.kernel32.OpenProcess(0x1000, False, pid)
+        return bool(handle and ctypes.windll.kernel32.CloseHandle(handle))
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def current(connection: sqlite3.Connection) -> Owner | None:
+    """The owner on record, alive or not."""
+    row = connection.execute("SELECT token, label, pid, started, boot, host, since FROM owner").fetchone()
+    return None if row is None else Owner(*row)
+
+
+def take(connection: sqlite3.Connection, mine: Owner) -> Owner | None:
+    """Put ``mine`` on record; returns the dead owner it replaces, if any. Raises StoreBusy when a live one holds it."""
+    held = current(connection)
+    if held is not None and held.token != mine.token and held.alive():
+        raise _busy(held)
+    connection.execute(
+        "INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
+        (mine.token, mine.label, mine.pid, mine.started, mine.boot, mine.host, mine.since),
+    )
+    return held
+
+
+def give_up(connection: sqlite3.Connection, token: str) -> None:
+    """Take the owner with this token off the record."""
+    connection.execute("DELETE FROM owner WHERE token = ?", (token,))
+
+
+def fence(connection: sqlite3.Connection, token: str | None) -> None:
+    """Raises StoreBusy unless the caller may write: it is the owner, or there is none."""
+    row = connection.execute("SELECT token FROM owner").fetchone()
+    if row is None:
+        if token is None:
+            return
+        raise StoreBusy("this process no longer owns the session", hint="resume the session")
+    held = current(connection) if row[0] != token else None
+    if held is not None:
+        raise _busy(held)
+
+
+def _busy(held: Owner) -> StoreBusy:
+    if not held.alive():
+        return StoreBusy(
+            f"the session was left by process {held.pid}, which is gone, and is not claimed", hint="resume the session"
+        )
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(held.since))
+    return StoreBusy(
+        f"the session belongs to process {held.pid} on {held.host} ({held.label or 'no label'}, since {since})",
+        hint=f"end process {held.pid}, or wait for it, then resume",
+    )

@@ -1,0 +1,123 @@
+"""The reading half of the store's SQL: functions of a connection, each run inside one snapshot."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+
+from memory.errors import NotStored
+from memory.records import Chunk, Level, View
+from memory.store import codec
+from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+
+_STEP = "s.number, s.kind, s.thought, s.calls, s.observations, s.answer, s.question, s.task, s.created, s.interrupted"
+_CHUNK = "c.placeholder, c.tokens_full, c.tokens_placeholder, c.content_hash, c.parents"
+_VIEW = "chunk, level, version, producer, text, tokens, prompt_hash, published_step"
+_STEP_COLUMNS = 10
+_TOO_LARGE = 2**63
+
+
+def meta(connection: sqlite3.Connection, key: str) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (codec.text_in(key),)).fetchone()
+    return None if row is None else codec.text_out(row[0])
+
+
+def questions(connection: sqlite3.Connection) -> list[Question]:
+    rows = connection.execute("SELECT task, text, from_step, created FROM questions ORDER BY task")
+    return [codec.question_out(row) for row in rows]
+
+
+def pending_intent(connection: sqlite3.Connection) -> Intent | None:
+    row = connection.execute("SELECT body, created FROM intents ORDER BY step DESC LIMIT 1").fetchone()
+    return None if row is None else Intent(step=codec.intent_out(row[0]), created=row[1])
+
+
+def last_step(connection: sqlite3.Connection) -> int:
+    (number,) = connection.execute("SELECT COALESCE(MAX(number), 0) FROM steps").fetchone()
+    return int(number)
+
+
+def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Chunk]:
+    found: dict[int, Chunk] = {}
+    statement = f"SELECT {_STEP}, {_CHUNK} FROM steps s JOIN chunks c USING (number) WHERE s.number = ?"
+    for number in map(int, numbers):
+        if number in found:
+            continue
+        row = connection.execute(statement, (number,)).fetchone() if 0 < number < _TOO_LARGE else None
+        if row is None:
+            raise NotStored(f"there is no chunk c{number}")
+        found[number] = codec.chunk_out(row[:_STEP_COLUMNS], row[_STEP_COLUMNS:])
+    return [found[int(number)] for number in numbers]
+
+
+def facts(connection: sqlite3.Connection, after: int) -> list[ChunkFacts]:
+    rows = connection.execute(
+        "SELECT number, kind, tools, placeholder, tokens_full, tokens_placeholder, content_hash, source_url,"
+        " source_title FROM chunks WHERE number > ? ORDER BY number",
+        (after,),
+    )
+    return [codec.facts_out(row) for row in rows]
+
+
+def views(connection: sqlite3.Connection, numbers: Sequence[int], at_step: int | None) -> list[View]:
+    # Rows come oldest first within (chunk, level), so the newest visible one is left in the dict.
+    rows = connection.execute(
+        f"SELECT {_VIEW} FROM views WHERE chunk IN (SELECT value FROM json_each(?1))"
+        " AND published_step IS NOT NULL AND (?2 IS NULL OR published_step <= ?2)"
+        " ORDER BY chunk, level, version, published_step, producer",
+        (json.dumps([int(number) for number in numbers]), at_step),
+    )
+    newest = {(row[0], row[1]): row for row in rows}
+    return [codec.view_out(row) for row in newest.values()]
+
+
+def view_tokens(connection: sqlite3.Connection) -> list[tuple[int, Level, int, int]]:
+    rows = connection.execute(
+        "SELECT chunk, level, tokens, published_step FROM views WHERE published_step IS NOT NULL"
+        " ORDER BY chunk, level, version, published_step, producer"
+    )
+    levels = {int(level): level for level in Level}
+    return [(chunk, levels[level], tokens, step) for chunk, level, tokens, step in rows]
+
+
+def without_views(connection: sqlite3.Connection, before: int) -> list[int]:
+    rows = connection.execute(
+        "SELECT number FROM chunks WHERE number < ?"
+        " AND NOT EXISTS (SELECT 1 FROM views WHERE views.chunk = chunks.number) ORDER BY number",
+        (before,),
+    )
+    return [row[0] for row in rows]
+
+
+def keys(connection: sqlite3.Connection, encoder_id: str) -> KeyRows:
+    row = connection.execute("SELECT number, dim FROM encoders WHERE id = ?", (codec.text_in(encoder_id),)).fetchone()
+    encoder, dim = row or (0, 0)
+    found = connection.execute(
+        "SELECT chunk, published, vector FROM keys WHERE encoder = ? ORDER BY chunk", (encoder,)
+    ).fetchall()
+    numbers = np.fromiter((item[0] for item in found), dtype=np.int64, count=len(found))
+    published = np.fromiter((item[1] for item in found), dtype=np.int64, count=len(found))
+    matrix = np.frombuffer(bytearray().join(item[2] for item in found), dtype="<f4").reshape(len(found), dim)
+    return KeyRows(encoder_id=encoder_id, numbers=numbers, matrix=matrix, published=published)
+
+
+def plans(connection: sqlite3.Connection, first: int, last: int | None) -> list[PlanRecord]:
+    rows = connection.execute(
+        "SELECT * FROM plans WHERE step >= ?1 AND (?2 IS NULL OR step <= ?2) ORDER BY step", (first, last)
+    )
+    return [codec.plan_out(row) for row in rows]
+
+
+def usage(connection: sqlite3.Connection) -> list[UsageRow]:
+    rows = connection.execute(
+        "SELECT step, purpose, model, input_total, cache_read, cache_write, output, reasoning, cost"
+        " FROM usage ORDER BY id"
+    )
+    return [codec.usage_out(row) for row in rows]
+
+
+def events(connection: sqlite3.Connection) -> list[Event]:
+    return [codec.event_out(row) for row in connection.execute("SELECT kind, created, body FROM events ORDER BY id")]

@@ -1,0 +1,217 @@
+"""`SqliteStore`: the default chunk store, one SQLite file per session."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from memory.errors import StoreCorrupt, StoreFault
+from memory.records import Chunk, Level, View
+from memory.store import owner, reads, writes
+from memory.store.database import BUSY_TIMEOUT_S, Database
+from memory.store.migrations import applied
+from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+
+T = TypeVar("T")
+CLEAN = "store.clean"
+"""Key in ``meta``: "0" from the first write on, "1" again when the store was closed in order."""
+
+
+class SqliteStore:
+    """`memory.ports.ChunkStore` on SQLite (WAL, synchronous FULL): when a writing method returns, the disk has it.
+
+    Any str is stored exactly, lone surrogates and NUL included. What cannot be stored at all (an integer beyond 64 bits
+    in a column, JSON nested too deep) is a StoreFault and leaves no trace.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._token: str | None = None
+        self._touched = False
+        """Whether a write was tried: then closing in order has something to say."""
+        self._marked = False
+        """Whether the mark of a session in use is known to be on the disk."""
+
+    @classmethod
+    async def open(cls, path: Path | str, *, create: bool, busy_timeout_s: float = BUSY_TIMEOUT_S) -> SqliteStore:
+        """Open the store at ``path``; with ``create`` a missing file is made, an existing one is never replaced.
+
+        After an exit that was not clean the file is checked (PRAGMA quick_check).
+        Raises NotStored when there is no file, StoreCorrupt for a damaged, empty or foreign one, StoreTooNew,
+        StoreBusy, StoreFull, StoreFault.
+        """
+        database = Database(Path(path), busy_timeout_s=busy_timeout_s)
+        await database.open(create=create, check=_check)
+        return cls(database)
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    async def __aenter__(self) -> SqliteStore:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._database.read(work)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        result = await self._database.write(partial(self._guarded, work))
+        self._marked = True
+        return result
+
+    def _guarded(self, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+        owner.fence(connection, self._token)
+        self._touched = True
+        if not self._marked:
+            writes.set_meta(connection, {CLEAN: "0"})
+        return work(connection)
+
+    # -- ownership
+
+    async def claim(self, label: str = "") -> owner.Owner | None:
+        """Make this store object the only writer of the session; ``label`` says what for, to a person.
+
+        Returns the owner that was taken over because its process is gone, or None. Raises StoreBusy, naming the pid,
+        while another owner lives.
+        """
+        if self._token is not None:
+            return None
+        mine = owner.this_process(label)
+        # Known before it is written: a caller cancelled in between still releases what it took.
+        self._token = mine.token
+        try:
+            return await self._database.write(lambda connection: owner.take(connection, mine))
+        except StoreFault:
+            self._token = None
+            raise
+
+    async def release(self) -> None:
+        """Give the session up; does nothing when it is not owned."""
+        token, self._token = self._token, None
+        if token is not None:
+            await self._database.write(lambda connection: owner.give_up(connection, token))
+
+    async def owner(self) -> owner.Owner | None:
+        """Who holds the session now: a live process, or None."""
+        held = await self._read(owner.current)
+        return held if held is not None and held.alive() else None
+
+    async def schema(self) -> int:
+        """Number of the newest migration in the file."""
+        return await self._read(applied)
+
+    # -- the session
+
+    async def meta(self, key: str) -> str | None:
+        return await self._read(lambda c: reads.meta(c, key))
+
+    async def set_meta(self, values: Mapping[str, str]) -> None:
+        await self._write(lambda c: writes.set_meta(c, values))
+
+    async def add_question(self, question: Question) -> None:
+        await self._write(lambda c: writes.add_question(c, question))
+
+    async def questions(self) -> list[Question]:
+        return await self._read(reads.questions)
+
+    async def add_event(self, event: Event) -> None:
+        await self._write(lambda c: writes.add_event(c, event))
+
+    async def events(self) -> list[Event]:
+        return await self._read(reads.events)
+
+    # -- steps and chunks
+
+    async def begin_step(self, intent: Intent) -> None:
+        await self._write(lambda c: writes.begin_step(c, intent))
+
+    async def pending_intent(self) -> Intent | None:
+        return await self._read(reads.pending_intent)
+
+    async def commit_step(self, chunk: Chunk, usage: Sequence[UsageRow] = ()) -> None:
+        await self._write(lambda c: writes.commit_step(c, chunk, usage))
+
+    async def last_step(self) -> int:
+        return await self._read(reads.last_step)
+
+    async def chunks(self, numbers: Sequence[int]) -> list[Chunk]:
+        return await self._read(lambda c: reads.chunks(c, numbers))
+
+    async def facts(self, after: int = 0) -> list[ChunkFacts]:
+        return await self._read(lambda c: reads.facts(c, after))
+
+    # -- what is derived from them
+
+    async def add_views(self, views: Sequence[View]) -> None:
+        await self._write(lambda c: writes.add_views(c, views))
+
+    async def publish_views(self, step: int, up_to_chunk: int | None = None) -> list[View]:
+        return await self._write(lambda c: writes.publish_views(c, step, up_to_chunk))
+
+    async def views(self, numbers: Sequence[int], *, at_step: int | None = None) -> list[View]:
+        """By chunk, then level, ascending; see `memory.ports.ChunkStore`."""
+        return await self._read(lambda c: reads.views(c, numbers, at_step))
+
+    async def view_tokens(self) -> list[tuple[int, Level, int, int]]:
+        """By chunk, level, version: of several entries for one (chunk, level) the last one visible counts."""
+        return await self._read(reads.view_tokens)
+
+    async def without_views(self, *, before: int) -> list[int]:
+        return await self._read(lambda c: reads.without_views(c, before))
+
+    async def add_keys(self, rows: KeyRows) -> None:
+        """Idempotent by (encoder, chunk): the first key stays. Raises NotStored for an unknown chunk."""
+        await self._write(lambda c: writes.add_keys(c, rows))
+
+    async def keys(self, encoder_id: str) -> KeyRows:
+        return await self._read(lambda c: reads.keys(c, encoder_id))
+
+    # -- what was decided and spent
+
+    async def add_plan(self, record: PlanRecord) -> None:
+        """A plan may be replaced until its step is committed."""
+        await self._write(lambda c: writes.add_plan(c, record))
+
+    async def plans(self, first: int = 1, last: int | None = None) -> list[PlanRecord]:
+        return await self._read(lambda c: reads.plans(c, first, last))
+
+    async def add_usage(self, row: UsageRow) -> None:
+        await self._write(lambda c: writes.add_usage(c, [row]))
+
+    async def usage(self) -> list[UsageRow]:
+        return await self._read(reads.usage)
+
+    async def aclose(self) -> None:
+        """Release the session, mark the exit clean, close. Closing twice is fine; a full disk does not stop it."""
+        try:
+            if self._touched:
+                await self._write(lambda c: writes.set_meta(c, {CLEAN: "1"}))
+            await self.release()
+        except StoreFault:
+            # Not clean then: the next open checks the file, which costs time and loses nothing.
+            pass
+        finally:
+            self._touched = False
+            self._token = None
+            await self._database.aclose()
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """Refuse a damaged file. A file that is being written now was checked when its owner opened it."""
+    held = owner.current(connection)
+    if held is not None and held.alive():
+        return
+    if reads.meta(connection, CLEAN) in (None, "1"):
+        return
+    problems = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
+    if problems != ["ok"]:
+        raise StoreCorrupt("the store is damaged: " + "; ".join(problems), hint="restore it from a copy")
