@@ -1,0 +1,86 @@
+"""What planning needs of every chunk, in memory, as growing arrays: counts per level and one-line facts, no texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from memory.plan import BoolArray, FloatArray, IntArray, LevelArray, Pool
+from memory.records import Level
+from memory.stored import ChunkFacts
+
+_START = 256
+
+
+class ChunkIndex:
+    """Chunk n lives in row n - 1. ``raw`` (capacity, 4): tokens per `Level` as counted, 0 where a view is absent."""
+
+    def __init__(self) -> None:
+        self.facts: list[ChunkFacts] = []
+        self._raw = np.zeros((_START, 4), dtype=np.int64)
+        self._cost = np.zeros((_START, 4), dtype=np.int64)
+        self._available = np.zeros((_START, 4), dtype=np.bool_)
+        self._alias = np.zeros((_START, 4), dtype=np.int8)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def append(self, facts: ChunkFacts) -> None:
+        """Add the next chunk; numbers are consecutive from 1."""
+        row = len(self.facts)
+        if facts.number != row + 1:
+            raise ValueError(f"chunk {facts.number} does not follow chunk {row}")
+        if row == len(self._raw):
+            self._raw, self._cost, self._available, self._alias = (
+                np.concatenate((array, np.zeros_like(array)))
+                for array in (self._raw, self._cost, self._available, self._alias)
+            )
+        self.facts.append(facts)
+        self._raw[row, Level.FULL] = facts.tokens_full
+        self._raw[row, Level.PLACEHOLDER] = facts.tokens_placeholder
+        self._refresh(np.array([row]))
+
+    def set_views(self, views: Iterable[tuple[int, Level, int]]) -> None:
+        """Published views: (chunk, level, tokens)."""
+        rows = set()
+        for chunk, level, tokens in views:
+            if 1 <= chunk <= len(self.facts):
+                self._raw[chunk - 1, level] = tokens
+                rows.add(chunk - 1)
+        if rows:
+            self._refresh(np.array(sorted(rows)))
+
+    def _refresh(self, rows: IntArray) -> None:
+        """Resolve aliases: a level that is absent, or not shorter than the next finer one, is that finer one."""
+        self._cost[rows, Level.FULL] = self._raw[rows, Level.FULL]
+        self._alias[rows, Level.FULL] = Level.FULL
+        self._available[rows, Level.FULL] = True
+        for level in (Level.DETAILED, Level.BRIEF, Level.PLACEHOLDER):
+            raw = self._raw[rows, level]
+            finer = self._cost[rows, level + 1]
+            present = raw > 0
+            own = present & (raw < finer)
+            self._cost[rows, level] = np.where(own, raw, finer)
+            self._alias[rows, level] = np.where(own, int(level), self._alias[rows, level + 1])
+            self._available[rows, level] = present
+        self._available[rows, Level.PLACEHOLDER] = True
+
+    def pool(self, count: int, cosines: FloatArray) -> Pool:
+        """The first ``count`` chunks as a pool; ``cosines`` (count,)."""
+        return Pool(
+            ids=np.arange(1, count + 1, dtype=np.int64),
+            tokens=self._cost[:count],
+            available=self._available[:count],
+            cosines=cosines,
+        )
+
+    def shown_as(self, levels: LevelArray) -> LevelArray:
+        """The level whose text stands for each planned level, aliases resolved, (M,)."""
+        rows = np.arange(len(levels))
+        shown: LevelArray = self._alias[rows, levels]
+        return shown
+
+    def has(self, level: Level, count: int) -> BoolArray:
+        """Which of the first ``count`` chunks have the level, (count,)."""
+        return self._available[:count, level]

@@ -1,0 +1,47 @@
+"""The one list of context policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel
+
+from memory.policies.pace import Pace, PaceConfig
+from memory.policies.react import React, ReactConfig
+from memory.ports import ContextPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """A policy's name, its config class, how it is made, and one line for people."""
+
+    name: str
+    config: type[BaseModel]
+    make: Callable[[Any], ContextPolicy]
+    summary: str
+
+
+POLICIES: Mapping[str, PolicyEntry] = {
+    entry.name: entry
+    for entry in (
+        PolicyEntry("pace", PaceConfig, Pace, "each old step at the resolution its relevance to the next action earns"),
+        PolicyEntry("react", ReactConfig, React, "the whole history in full, until the budget ends it"),
+    )
+}
+
+
+class UnknownPolicy(ValueError):
+    """No such policy; the message lists the ones there are."""
+
+
+def make_policy(name: str, options: Mapping[str, object] | None = None) -> ContextPolicy:
+    """A policy by name with its options. Raises UnknownPolicy, or pydantic's ValidationError for bad options."""
+    entry = POLICIES.get(name)
+    if entry is None:
+        near = get_close_matches(name, POLICIES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UnknownPolicy(f"unknown policy {name!r}: choose from {', '.join(sorted(POLICIES))}{hint}")
+    return entry.make(entry.config.model_validate(dict(options or {})))

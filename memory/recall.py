@@ -1,0 +1,111 @@
+"""Reading back: chunks by id, views, and what a glimpse shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memory.chunking import full_text
+from memory.errors import NotStored
+from memory.frame import HEADER
+from memory.ports import ChunkStore, TokenCounter
+from memory.records import Chunk, ChunkRef, Level, Observation, Step
+from memory.text.passages import best_passages
+
+CHARS_PER_TOKEN = 4
+
+
+class Recall:
+    """A `ChunkReader` over a store. ``page_tokens``: size of one part of a huge chunk."""
+
+    def __init__(self, store: ChunkStore, counter: TokenCounter, page_tokens: int = 3000) -> None:
+        self._store = store
+        self._counter = counter
+        self._page_tokens = page_tokens
+
+    async def last(self) -> int:
+        """Number of the newest chunk, 0 when there is none."""
+        return await self._store.last_step()
+
+    async def chunk(self, number: int) -> Chunk:
+        """Raises NotStored, naming the ids there are."""
+        last = await self._store.last_step()
+        if not 1 <= number <= last:
+            have = f"ids run from c1 to c{last}" if last else "nothing is stored yet"
+            raise NotStored(f"there is no chunk c{number}: {have}")
+        return (await self._store.chunks([number]))[0]
+
+    async def full_text(self, number: int) -> str:
+        """The FULL text of a chunk."""
+        return full_text((await self.chunk(number)).step)
+
+    async def view_text(self, number: int, level: Level) -> str | None:
+        """The newest published view, FULL and PLACEHOLDER included."""
+        chunk = await self.chunk(number)
+        if level is Level.FULL:
+            return full_text(chunk.step)
+        if level is Level.PLACEHOLDER:
+            return chunk.placeholder
+        found = [view.text for view in await self._store.views([number]) if view.level is level]
+        return found[0] if found else None
+
+    async def expand(self, ref: ChunkRef) -> str:
+        """What a glimpse shows: a page of the FULL text, its best passages, or the members of a range."""
+        if ref.last:
+            return await self._members(ref)
+        text = await self.full_text(ref.chunk)
+        if ref.query:
+            passages = best_passages(ref.query, text, limit_chars=self._page_tokens * CHARS_PER_TOKEN)
+            return "\n…\n".join(passages) if passages else text[: self._page_tokens * CHARS_PER_TOKEN]
+        parts = pages(text, self._page_tokens, self._counter)
+        part = min(max(ref.part, 1), len(parts))
+        note = f"\n(part {part} of {len(parts)}; part={part + 1} shows more)" if part < len(parts) else ""
+        return parts[part - 1] + note
+
+    async def _members(self, ref: ChunkRef) -> str:
+        await self.chunk(ref.chunk)
+        await self.chunk(ref.last)
+        facts = [f for f in await self._store.facts(after=ref.chunk - 1) if f.number <= ref.last]
+        lines = "\n".join(f"{HEADER}c{f.number} {f.placeholder}" for f in facts)
+        parts = pages(lines, self._page_tokens, self._counter)
+        part = min(max(ref.part, 1), len(parts))
+        note = f"\n(part {part} of {len(parts)})" if len(parts) > 1 else ""
+        return parts[part - 1] + note
+
+    async def expand_step(self, step: Step) -> Step:
+        """A step whose glimpses are written out in their observations: for the one context that follows it."""
+        if not any(item.refs for item in step.observations):
+            return step
+        return replace(step, observations=tuple([await self._expand_one(item) for item in step.observations]))
+
+    async def _expand_one(self, item: Observation) -> Observation:
+        if not item.refs:
+            return item
+        texts = [f"{HEADER}{ref_name(ref)}\n{await self.expand(ref)}" for ref in item.refs]
+        return replace(item, text="\n".join([item.text, *texts]))
+
+
+def ref_name(ref: ChunkRef) -> str:
+    """``c12`` or ``c3-c9``."""
+    return f"c{ref.chunk}-c{ref.last}" if ref.last else f"c{ref.chunk}"
+
+
+def pages(text: str, limit: int, counter: TokenCounter) -> Sequence[str]:
+    """Cut a text into parts of at most ``limit`` tokens at line ends where there are any; joined they are the text."""
+    if counter.count(text) <= limit:
+        return [text]
+    parts: list[str] = []
+    rest = text
+    while rest:
+        size = counter.count(rest)
+        if size <= limit:
+            parts.append(rest)
+            break
+        end = max(1, len(rest) * limit // size)
+        while end > 1 and counter.count(rest[:end]) > limit:
+            end = end * 9 // 10
+        newline = rest.rfind("\n", end // 2, end)
+        end = newline + 1 if newline > 0 else end
+        parts.append(rest[:end])
+        rest = rest[end:]
+    return parts

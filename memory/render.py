@@ -1,0 +1,182 @@
+"""From a fitted plan to messages: deterministic, framed, checked. What is counted here is what is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory.clip import clip_step
+from memory.errors import IllegalContext
+from memory.fit import RANGE_TOKENS
+from memory.frame import HEADER, block, close_line, guard_nonce, open_line
+from memory.plan import BoolArray, IntArray, LevelArray
+from memory.ports import StepFormat, TokenCounter
+from memory.records import Level, Message, Step
+from memory.stored import ChunkFacts
+from memory.tokens import message_tokens, request_tokens
+
+_TOPICS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RenderInput:
+    """Everything a rendering depends on. ``levels`` and ``folded`` (M,): as shown, aliases resolved.
+
+    ``texts``: bodies of the chunks shown above PLACEHOLDER. ``recent``: the last N steps, glimpses expanded.
+    """
+
+    question: str
+    nonce: str
+    levels: LevelArray
+    folded: BoolArray
+    facts: Sequence[ChunkFacts]
+    texts: Mapping[int, str]
+    recent: tuple[Step, ...]
+    recent_cap: int | None
+
+
+class Recent:
+    """The recent window through a format: its cost at any cap, and its messages."""
+
+    def __init__(self, steps: tuple[Step, ...], form: StepFormat, counter: TokenCounter) -> None:
+        self.steps = steps
+        self._form = form
+        self._counter = counter
+        self._costs: dict[int | None, int] = {}
+
+    def messages(self, cap: int | None) -> tuple[Message, ...]:
+        """The window as sent with every text within ``cap`` tokens."""
+        return tuple(message for step in self.steps for message in self._form.step(clip_step(step, cap, self._counter)))
+
+    def tokens(self, cap: int | None) -> int:
+        """Tokens of `messages`, counted on the rendered messages."""
+        if cap not in self._costs:
+            self._costs[cap] = request_tokens(self.messages(cap), "", self._counter)
+        return self._costs[cap]
+
+
+def fixed_tokens(question: str, nonce: str, with_history: bool, form: StepFormat, counter: TokenCounter) -> int:
+    """What every request carries: system, question, tools, and the frame when there are old chunks."""
+    total = request_tokens(form.preamble(question), form.tools_text(), counter)
+    if with_history:
+        # the wrapping of the history message is counted apart from its text: at most one token more than together
+        total += message_tokens(form.history(""), counter) + 1
+        total += counter.count(open_line(nonce)) + counter.count(close_line(nonce))
+    return total
+
+
+def render(given: RenderInput, form: StepFormat, counter: TokenCounter) -> tuple[Message, ...]:
+    """System, question, framed history in time order, recent steps."""
+    messages = list(form.preamble(given.question))
+    if len(given.levels):
+        messages.append(form.history(history_text(given, counter)))
+    messages.extend(Recent(given.recent, form, counter).messages(given.recent_cap))
+    return tuple(messages)
+
+
+def history_text(given: RenderInput, counter: TokenCounter) -> str:
+    """The history section: blocks, placeholders and range lines between the two frame lines."""
+    parts = [open_line(given.nonce)]
+    edges = np.flatnonzero(np.diff(given.folded.astype(np.int8))) + 1
+    start = 0
+    for end in [*edges.tolist(), len(given.levels)]:
+        if given.folded[start]:
+            parts.append(range_line(given.facts[start:end], counter, given.nonce))
+        else:
+            parts.extend(_chunk_block(given, row) for row in range(start, end))
+        start = end
+    parts.append(close_line(given.nonce))
+    return "".join(parts)
+
+
+def _chunk_block(given: RenderInput, row: int) -> str:
+    facts = given.facts[row]
+    level = Level(int(given.levels[row]))
+    body = facts.placeholder if level is Level.PLACEHOLDER else given.texts[facts.number]
+    return block(facts.number, level, guard_nonce(body, given.nonce))
+
+
+def range_line(facts: Sequence[ChunkFacts], counter: TokenCounter, nonce: str = "") -> str:
+    """One line for a run of folded chunks, at most RANGE_TOKENS: ids, how many, tools used, a few topics."""
+    first, last = facts[0].number, facts[-1].number
+    tools = Counter(name for item in facts for name in item.tools)
+    used = ", ".join(
+        f"{name} x{count}" for name, count in sorted(tools.items(), key=lambda pair: (-pair[1], pair[0]))[:4]
+    )
+    head = f"{HEADER}c{first}-c{last} {len(facts)} steps folded: {used}".rstrip(": ")
+    topics = list(dict.fromkeys(item.source_title for item in facts if item.source_title))
+    picked = topics[:: max(1, len(topics) // _TOPICS)][:_TOPICS]
+    for count in range(len(picked), -1, -1):
+        about = " | ".join(" ".join(title.split())[:40] for title in picked[:count])
+        line = guard_nonce(f"{head}; {about}" if about else head, nonce) + "\n"
+        if counter.count(line) <= RANGE_TOKENS:
+            return line
+    return f"{HEADER}c{first}-c{last} {len(facts)} steps folded\n"
+
+
+def render_hash(messages: Sequence[Message]) -> str:
+    """SHA-256 (hex) over the rendered messages."""
+    rows = [
+        [m.role, m.content, m.tool_call_id, [[c.id, c.name, dict(c.arguments)] for c in m.tool_calls]] for m in messages
+    ]
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+
+def check_legal(messages: Sequence[Message], question: str) -> None:
+    """The rules every provider enforces, before anything is sent. Raises IllegalContext; a failure is a bug of ours."""
+    seen: set[str] = set()
+    waiting: list[str] = []
+    for index, message in enumerate(messages):
+        if message.role == "tool":
+            if message.tool_call_id not in waiting:
+                raise IllegalContext(f"message {index}: tool result {message.tool_call_id!r} answers no call before it")
+            waiting.remove(message.tool_call_id)
+        elif waiting:
+            raise IllegalContext(f"message {index}: calls {waiting} have no result")
+        if message.role == "system" and index > 0:
+            raise IllegalContext(f"message {index}: a system message that is not the first")
+        if not message.content.strip() and not message.tool_calls:
+            raise IllegalContext(f"message {index} is empty")
+        _check_text(message.content, index)
+        for call in message.tool_calls:
+            if call.id in seen:
+                raise IllegalContext(f"message {index}: call id {call.id!r} is used twice")
+            seen.add(call.id)
+            waiting.append(call.id)
+    if waiting:
+        raise IllegalContext(f"calls {waiting} have no result")
+    if not any(question.strip() in message.content for message in messages):
+        raise IllegalContext("the question is missing")
+
+
+def _check_text(text: str, index: int) -> None:
+    if "\x00" in text:
+        raise IllegalContext(f"message {index} holds a NUL")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as fault:
+        raise IllegalContext(f"message {index} holds a lone surrogate") from fault
+
+
+def level_tokens(
+    given: RenderInput, pool_tokens: IntArray
+) -> tuple[tuple[int, int, int, int], tuple[int, int, int, int]]:
+    """(tokens, counts) of the old chunks per shown level; range lines count as PLACEHOLDER at their bound."""
+    rows = np.arange(len(given.levels))
+    shown = pool_tokens[rows, given.levels] if len(rows) else np.zeros(0, dtype=np.int64)
+    shown = np.where(given.folded, 0, shown)
+    levels = np.where(given.folded, int(Level.PLACEHOLDER), given.levels)
+    tokens = np.bincount(levels, weights=shown, minlength=4).astype(int)
+    runs = int((np.diff(np.concatenate(([0], given.folded.astype(np.int8)))) == 1).sum())
+    tokens[Level.PLACEHOLDER] += RANGE_TOKENS * runs
+    counts = np.bincount(levels, minlength=4)
+    return _four(tokens), _four(counts)
+
+
+def _four(values: IntArray) -> tuple[int, int, int, int]:
+    return int(values[0]), int(values[1]), int(values[2]), int(values[3])
