@@ -53,26 +53,26 @@ def _cost(levels: LevelArray, was_folded: BoolArray, pool: Pool) -> tuple[int, B
 
 def _buy(levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool, spare: int) -> None:
     rows, target, extra = _candidates(levels, folded, plan, pool)
+    paid: dict[int, int] = {}
     misses = 0
     for row, level, tokens in zip(rows.tolist(), target.tolist(), extra.tolist(), strict=True):
-        if tokens > spare:
+        if level <= levels[row]:
+            continue
+        due = tokens - paid.get(row, 0)
+        if due > spare:
             misses += 1
             if misses > MISSES:
                 break
             continue
-        if level > levels[row]:
-            levels[row] = level
-            spare -= tokens
+        levels[row] = level
+        paid[row] = tokens
+        spare -= due
 
 
 def _candidates(
     levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Upgrades (K,): row, level, extra tokens over what the row costs now; best value per token first.
-
-    Extra tokens count from the row's level at the start, minus nothing for steps bought in between: a row's finer
-    upgrade after a coarser one pays the coarser again, an upper bound that the second round recovers.
-    """
+    """Upgrades (K,): row, level, extra tokens over what the row costs now; best value per token first."""
     count = len(levels)
     now = levels.astype(np.int64)
     index = np.arange(count)
