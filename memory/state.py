@@ -47,13 +47,19 @@ class SessionState:
         self.previous_tokens = tokens
 
 
+def extend(codes: LevelArray, record: PlanRecord) -> LevelArray:
+    """The codes (M,) that ``record`` shows, from those of the context before it."""
+    count = record.recent_from - 1
+    result = np.full(max(count, len(codes)), _UNSEEN, dtype=np.int8)
+    result[: len(codes)] = codes
+    for chunk, code in record.changed:
+        result[chunk - 1] = code
+    return result[:count]
+
+
 def cumulate(records: list[PlanRecord]) -> LevelArray:
-    """The codes (M,) that the last of consecutive records shows, from what changed at each."""
-    codes = np.full(0, _UNSEEN, dtype=np.int8)
+    """The codes that the last of consecutive records shows."""
+    codes = np.zeros(0, dtype=np.int8)
     for record in records:
-        count = record.recent_from - 1
-        if count > len(codes):
-            codes = np.concatenate((codes, np.full(count - len(codes), _UNSEEN, dtype=np.int8)))
-        for chunk, code in record.changed:
-            codes[chunk - 1] = code
-    return codes[: records[-1].recent_from - 1] if records else codes
+        codes = extend(codes, record)
+    return codes

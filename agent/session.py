@@ -1,0 +1,139 @@
+"""A durable session: ask, interrupt, resume. What is committed stays; what was under way is finished or said."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from agent.citations import Citation, resolve_citations
+from agent.errors import AgentFault, AuthFailed, BackboneFault, Status
+from agent.events import Finished
+from agent.loop import Loop
+from memory.errors import ContextExhausted, StoreBusy, StoreFull
+from memory.manager import Memory
+from memory.ports import ChunkStore
+from memory.records import Observation, Step, Usage, add_usage
+from memory.stored import Event
+
+REPEATABLE = frozenset({"search", "visit", "glimpse", "parse_file"})
+"""Tools that only read: run again when a crash came between their start and their commit."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a question ended. ``answer`` is empty unless ``status`` is ``completed``; ``message`` says why else."""
+
+    session: str
+    status: Status
+    question: str
+    answer: str
+    message: str
+    citations: tuple[Citation, ...]
+    steps: int
+    """Steps of the session."""
+    usage: Usage
+    """All calls of the session: steps, summaries, judges."""
+
+
+class Session:
+    """One session over its loop. All state lives in the store; this object may be thrown away at any time."""
+
+    def __init__(self, name: str, memory: Memory, store: ChunkStore, loop: Loop) -> None:
+        self.name = name
+        self.memory = memory
+        self._store = store
+        self._loop = loop
+
+    async def ask(self, question: str) -> Outcome:
+        """Put a question, or a further instruction, and work on it. Raises ValueError for an empty one."""
+        await self.recover()
+        await self.memory.ask(question)
+        self._loop.start_question()
+        return await self._work()
+
+    async def go_on(self) -> Outcome:
+        """Continue the question in force from the last whole step. Raises ValueError when there is none."""
+        if not self.memory.question:
+            raise ValueError("the session has no question yet")
+        await self.recover()
+        return await self._work()
+
+    async def recover(self) -> Step | None:
+        """Bring an interrupted step to its end: run again what only reads, say so of the rest."""
+        intent = await self._store.pending_intent()
+        if intent is None:
+            return None
+        step = intent.step
+        if all(call.name in REPEATABLE for call in step.calls):
+            observations = tuple(await self._loop.act(step))
+        else:
+            observations = tuple(
+                Observation(call.id, call.name, INTERRUPTED.format(name=call.name), error="interrupted")
+                for call in step.calls
+            )
+            step = replace(step, interrupted=True)
+        step = replace(step, observations=observations)
+        await self._loop.commit(step, None)
+        await self._event("recovered", {"step": step.number, "interrupted": step.interrupted})
+        return step
+
+    async def _work(self) -> Outcome:
+        await self._event("working", {"task": self.memory.task})
+        status, message = await self._supervised(self._loop.run)
+        await self._event("ended", {"status": status, "message": message, "task": self.memory.task})
+        outcome = await self._outcome(status, message)
+        self._loop.bus.emit(Finished(outcome.status, outcome.answer or outcome.message))
+        return outcome
+
+    async def _supervised(self, run: Callable[[], Awaitable[tuple[Status, str]]]) -> tuple[Status, str]:
+        """Faults with a name become a status; anything else is recorded with its traceback and raised."""
+        try:
+            return await run()
+        except ContextExhausted as fault:
+            return "context_exhausted", str(fault)
+        except StoreFull as fault:
+            return "storage_full", str(fault)
+        except StoreBusy as fault:
+            return "store_busy", str(fault)
+        except AuthFailed as fault:
+            return "auth", _with_hint(fault)
+        except BackboneFault as fault:
+            return "model_unavailable", _with_hint(fault)
+        except Exception:
+            log.exception("session %s crashed", self.name)
+            await self._event("ended", {"status": "crashed", "message": traceback.format_exc(limit=-8)})
+            raise
+
+    async def _outcome(self, status: Status, message: str) -> Outcome:
+        answer = message if status == "completed" else ""
+        usage = Usage()
+        for row in await self._store.usage():
+            usage = add_usage(usage, row.usage)
+        return Outcome(
+            session=self.name,
+            status=status,
+            question=self.memory.question,
+            answer=answer,
+            message="" if status == "completed" else message,
+            citations=tuple(await resolve_citations(answer, self.memory.recall)),
+            steps=self.memory.steps,
+            usage=usage,
+        )
+
+    async def _event(self, kind: str, body: dict[str, int | str | bool]) -> None:
+        await self._store.add_event(Event(kind, time.time(), dict(body)))
+
+
+INTERRUPTED = (
+    "this call of {name} was under way when the session stopped: whether it took effect is not known, "
+    "it was not run again, and any state it kept is gone"
+)
+
+
+def _with_hint(fault: AgentFault) -> str:
+    return f"{fault} ({fault.hint})" if fault.hint else str(fault)

@@ -1,0 +1,198 @@
+"""`Memory`: everything a session remembers, behind three verbs: ingest a step, assemble a context, recall."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory.assemble import Parts, assemble
+from memory.chunking import full_text, make_chunk
+from memory.config import MemoryConfig
+from memory.index.chunks import ChunkIndex
+from memory.index.keys import KeyMatrix
+from memory.index.worker import KeyWorker
+from memory.ingest import clean_step, facts_of
+from memory.plan import Context
+from memory.ports import ChunkStore, Clock, ContextPolicy, Encoder, StepFormat, TokenCounter
+from memory.rebuild import Rebuilt, rebuild, render_again
+from memory.recall import Recall
+from memory.records import Chunk, Step
+from memory.sanitize import sanitize
+from memory.state import SessionState, cumulate, extend
+from memory.stored import Intent, Question, UsageRow
+from memory.summaries.worker import SummaryJob, SummaryWorker
+
+NONCE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryParts:
+    """What a memory is made of; ``summaries`` None: no summaries are made. ``lockstep``: see `SummaryConfig.publish`."""
+
+    store: ChunkStore
+    encoder: Encoder
+    policy: ContextPolicy
+    form: StepFormat
+    counter: TokenCounter
+    clock: Clock
+    summaries: SummaryWorker | None = None
+    lockstep: bool = False
+
+
+class Memory:
+    """A session's memory. Open with `Memory.open`; close with `aclose`, which loses nothing."""
+
+    def __init__(self, given: MemoryParts, config: MemoryConfig, state: SessionState) -> None:
+        self._given = given
+        self._state = state
+        self._config = config
+        recall = Recall(given.store, given.counter, config.glimpse_page)
+        keys = KeyWorker(given.encoder, self._full_texts)
+        self._parts = Parts(
+            given.store,
+            state,
+            given.encoder,
+            keys,
+            recall,
+            given.policy,
+            given.form,
+            given.counter,
+            config,
+            given.lockstep,
+        )
+
+    @classmethod
+    async def open(cls, given: MemoryParts, config: MemoryConfig) -> Memory:
+        """Load a session (new or old) from its store and pick up the keys and summaries that a crash left undone."""
+        store = given.store
+        nonce = await store.meta("nonce")
+        if nonce is None:
+            nonce = secrets.token_hex(NONCE_BYTES)
+            await store.set_meta({"nonce": nonce})
+        state = SessionState(ChunkIndex(), KeyMatrix(given.encoder.dim), nonce, await store.questions())
+        for facts in await store.facts():
+            state.index.append(facts)
+        state.index.set_views((chunk, level, tokens) for chunk, level, tokens, _ in await store.view_tokens())
+        rows = await store.keys(given.encoder.id)
+        state.keys.add(rows.numbers, rows.matrix)
+        records = await store.plans()
+        if records:
+            state.remember(cumulate(records), records[-1].tokens)
+        memory = cls(given, config, state)
+        await memory._pick_up()
+        return memory
+
+    # -- what is being worked on
+
+    @property
+    def question(self) -> str:
+        """Text of the question in force; empty before the first."""
+        return self._state.question.text if self._state.question else ""
+
+    @property
+    def task(self) -> int:
+        """Ordinal of the question in force; 0 before the first."""
+        return self._state.question.task if self._state.question else 0
+
+    @property
+    def steps(self) -> int:
+        """Committed steps."""
+        return len(self._state.index)
+
+    @property
+    def recall(self) -> Recall:
+        """Read access: chunks, views, glimpses."""
+        return self._parts.recall
+
+    @property
+    def pending_summaries(self) -> int:
+        """Chunks whose summaries are still being made."""
+        return self._given.summaries.pending if self._given.summaries else 0
+
+    async def ask(self, text: str) -> Question:
+        """A new question, or a further instruction; in force from the next step on. Raises ValueError when empty."""
+        clean = sanitize(text).strip()
+        if not clean:
+            raise ValueError("the question is empty")
+        question = Question(self.task + 1, clean, self.steps + 1, self._given.clock.time())
+        await self._given.store.add_question(question)
+        self._state.questions.append(question)
+        return question
+
+    # -- the three verbs
+
+    async def begin(self, intent: Intent) -> None:
+        """Record an action before its tools run."""
+        await self._given.store.begin_step(Intent(clean_step(intent.step), intent.created))
+
+    async def ingest(self, step: Step, usage: Sequence[UsageRow] = ()) -> Chunk:
+        """Commit a whole step; when this returns it is on the disk. Key and summaries follow in the background."""
+        chunk = make_chunk(clean_step(step), self._given.counter)
+        await self._given.store.commit_step(chunk, usage)
+        self._state.index.append(facts_of(chunk))
+        self._parts.keys.submit([chunk.step.number])
+        self._summarise(chunk)
+        return chunk
+
+    async def assemble(self, budget: int) -> Context:
+        """The context for the next step, legal and within ``budget`` tokens. See `memory.assemble.assemble`."""
+        await self._publish()
+        return await assemble(self._parts, budget)
+
+    async def rebuild(self, step: int) -> Rebuilt:
+        """The context of a past step, rendered again and compared with its stored hash."""
+        return await rebuild(self._parts, step)
+
+    async def rebuild_all(self) -> list[Rebuilt]:
+        """Every recorded context again, in order."""
+        again: list[Rebuilt] = []
+        codes = np.zeros(0, dtype=np.int8)
+        for record in await self._given.store.plans():
+            codes = extend(codes, record)
+            again.append(await render_again(self._parts, record, codes))
+        return again
+
+    # -- background work
+
+    async def drain(self) -> None:
+        """Wait until every summary asked for is made or has finally failed."""
+        if self._given.summaries is not None:
+            await self._given.summaries.drain()
+
+    async def aclose(self) -> None:
+        """Stop background work and close the store. What was pending is found again at the next open."""
+        await self._parts.keys.aclose()
+        if self._given.summaries is not None:
+            await self._given.summaries.aclose()
+        await self._given.store.aclose()
+
+    async def _publish(self) -> None:
+        """Make finished summaries visible from this step on; in lockstep exactly those of step t - 2 and before."""
+        summaries = self._given.summaries
+        if summaries is None:
+            return
+        step = self.steps + 1
+        up_to = step - 2 if self._given.lockstep else None
+        if up_to is not None:
+            await summaries.wait_for(range(1, up_to + 1))
+        views = await self._given.store.publish_views(step, up_to)
+        self._state.index.set_views((view.chunk, view.level, view.tokens) for view in views)
+
+    def _summarise(self, chunk: Chunk) -> None:
+        if self._given.summaries is None:
+            return
+        question = next((q.text for q in self._state.questions if q.task == chunk.step.task), self.question)
+        self._given.summaries.submit(SummaryJob(chunk.step.number, full_text(chunk.step), question, chunk.tokens_full))
+
+    async def _pick_up(self) -> None:
+        self._parts.keys.submit(self._state.keys.missing(np.arange(1, self.steps + 1)).tolist())
+        if self._given.summaries is not None:
+            lost = await self._given.store.without_views(before=self.steps + 1)
+            for chunk in await self._given.store.chunks(lost):
+                self._summarise(chunk)
+
+    async def _full_texts(self, numbers: Sequence[int]) -> list[str]:
+        return [full_text(chunk.step) for chunk in await self._given.store.chunks(numbers)]
