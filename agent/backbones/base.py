@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from memory.ports import Completion
 from memory.records import ToolCall
@@ -31,3 +32,16 @@ class UnparsedCall(ToolCall):
     """
 
     raw: str = ""
+
+
+def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
+    """A call whose arguments came as text: read strictly here, an `UnparsedCall` where that fails."""
+    try:
+        arguments = json.loads(raw, parse_constant=_refuse) if raw.strip() else {}
+    except (ValueError, RecursionError):
+        return UnparsedCall(call_id, name, raw=raw)
+    return ToolCall(call_id, name, arguments) if isinstance(arguments, dict) else UnparsedCall(call_id, name, raw=raw)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agent.backbones.base import UnparsedCall
 from agent.dialects.base import Decision, Situation
 from agent.dialects.formats import answer_messages, functions_text, plain, results
-from agent.dialects.parsing import parse_object, valid_name
+from agent.dialects.parsing import clean_object, parse_object, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
 from agent.prompts import prompt
@@ -116,7 +116,7 @@ class NativeDialect:
 def _native_call(call: ToolCall, call_id: str) -> ToolCall:
     name = valid_name(call.name)
     if not isinstance(call, UnparsedCall):
-        return ToolCall(call_id, name, call.arguments)
+        return ToolCall(call_id, name, clean_object(call.arguments))
     try:
         return ToolCall(call_id, name, parse_object(call.raw))
     except ParseFailure as failure:

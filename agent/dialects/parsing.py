@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 
 from agent.errors import ParseFailure
 from memory.records import JsonValue
@@ -54,6 +55,11 @@ def parse_object(text: str, *, closed: bool = False) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         raise ParseFailure(f"expected a JSON object, got {_kind(value)}: {quoted(text)}")
     return value
+
+
+def clean_object(value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Arguments that were read elsewhere, with only what a store can hold. Raises ParseFailure for extreme nesting."""
+    return {scalars(key): _clean(item, 1) for key, item in value.items()}
 
 
 def call_of(value: JsonValue) -> tuple[str, dict[str, JsonValue]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from agent.backbones.base import UnparsedCall
 from agent.dialects.base import Decision, Situation
 from agent.dialects.formats import answer_messages, function_json, plain, results
-from agent.dialects.parsing import call_of, parse_json, parse_object, unfenced, valid_name
+from agent.dialects.parsing import call_of, clean_object, parse_json, parse_object, unfenced, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
 from agent.prompts import prompt
@@ -120,7 +120,7 @@ class TongyiDialect:
             return _decision(joined(thought, text[:call_at]), name, arguments, step)
         if reply.tool_calls:
             first = reply.tool_calls[0]
-            arguments = parse_object(first.raw) if isinstance(first, UnparsedCall) else dict(first.arguments)
+            arguments = parse_object(first.raw) if isinstance(first, UnparsedCall) else clean_object(first.arguments)
             return _decision(joined(thought, text), valid_name(first.name), arguments, step)
         written = written_call(text)
         if written is not None:

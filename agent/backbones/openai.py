@@ -1,0 +1,165 @@
+"""Chat Completions through the official SDK: OpenAI, and every server that speaks its format.
+
+The SDK is imported at the first call, off the event loop (it takes seconds), and makes its own HTTP client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from agent.backbones.chat_format import ChatAssembly, chat_messages, chat_schema, chat_tool
+from agent.backbones.errors import sdk_fault, stream_fault
+from agent.errors import BadRequest
+from memory.records import Reply, Request, Sampling
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, AsyncStream
+    from openai.types.chat import ChatCompletionChunk
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+CONNECT_S = 15.0
+
+# Parts of a request that some servers refuse; each is left out (a cap: renamed) from its first refusal on.
+_OPTIONAL = ("stream_options", "temperature", "top_p", "presence_penalty", "max_tokens", "max_completion_tokens")
+_UNSUPPORTED = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|extra", re.IGNORECASE
+)
+
+
+class OpenAIBackbone:
+    """One model behind one or several equal servers. ``base_urls``: a task stays on one of them (`Request.task_key`).
+
+    ``max_retries`` and ``timeout_s`` (seconds between bytes) are the SDK's own. ``sampling`` fills what a request
+    leaves open.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        api_key: str,
+        base_urls: Sequence[str] = (DEFAULT_BASE_URL,),
+        key_env: str = "OPENAI_API_KEY",
+        window: int = 131_072,
+        max_output_tokens: int | None = None,
+        sampling: Sampling | None = None,
+        timeout_s: float = 600.0,
+        max_retries: int = 2,
+        supports_tools: bool = True,
+        supports_schema: bool = True,
+    ) -> None:
+        if not base_urls:
+            raise ValueError("base_urls is empty")
+        self.name = "openai"
+        self.model = model
+        self.window = window
+        self.supports_tools = supports_tools
+        self.supports_schema = supports_schema
+        self._api_key = api_key
+        self._key_env = key_env
+        self._base_urls = tuple(base_urls)
+        self._max_output_tokens = max_output_tokens
+        self._sampling = sampling or Sampling()
+        self._timeout_s = timeout_s
+        self._max_retries = max_retries
+        self._clients: dict[str, AsyncOpenAI] = {}
+        self._refused: set[str] = set()
+
+    async def complete(self, request: Request) -> Reply:
+        """Raises what ``agent.backbones.errors`` maps to, and BrokenStream."""
+        base_url = self._base_urls[zlib.crc32(request.task_key.encode()) % len(self._base_urls)]
+        client = await self._client(base_url)
+        while True:
+            parameters = self._parameters(request, base_url)
+            try:
+                return await self._once(client, base_url, parameters, self._cap(request))
+            except BadRequest as fault:
+                option = self._refused_option(parameters, str(fault))
+                if option is None:
+                    raise
+                self._refused.add(option)
+
+    async def aclose(self) -> None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.close()
+
+    async def _once(self, client: AsyncOpenAI, base_url: str, parameters: dict[str, Any], cap: int) -> Reply:
+        import httpx2
+        import openai
+
+        where = f"{self.model} at {base_url}"
+        try:
+            stream = cast("AsyncStream[ChatCompletionChunk]", await client.chat.completions.create(**parameters))
+        except openai.APIError as error:
+            raise sdk_fault(error, key_env=self._key_env, where=where) from error
+        assembly = ChatAssembly()
+        try:
+            async with stream:
+                async for chunk in stream:
+                    assembly.add(chunk)
+        except (openai.APIError, httpx2.HTTPError, ValueError) as error:  # ValueError: bytes that are not JSON or UTF-8
+            raise stream_fault(error, key_env=self._key_env, where=where) from error
+        return assembly.reply(cap)
+
+    async def _client(self, base_url: str) -> AsyncOpenAI:
+        if base_url not in self._clients:
+            openai = await asyncio.to_thread(_import_sdk)
+            if base_url not in self._clients:  # another call may have made it meanwhile
+                self._clients[base_url] = openai.AsyncOpenAI(
+                    api_key=self._api_key,
+                    base_url=base_url,
+                    max_retries=self._max_retries,
+                    timeout=openai.Timeout(self._timeout_s, connect=min(CONNECT_S, self._timeout_s)),
+                )
+        return self._clients[base_url]
+
+    def _parameters(self, request: Request, base_url: str) -> dict[str, Any]:
+        """Keyword arguments of the SDK's ``create``."""
+        parameters: dict[str, Any] = {
+            "model": self.model,
+            "messages": chat_messages(request.messages),
+            "stream": True,
+            self._cap_field(base_url): self._cap(request),
+        }
+        if "stream_options" not in self._refused:
+            parameters["stream_options"] = {"include_usage": True}
+        if request.tools:
+            parameters["tools"] = [chat_tool(tool) for tool in request.tools]
+        if request.schema is not None and self.supports_schema:
+            parameters["response_format"] = chat_schema(request.schema)
+        if request.stop:
+            parameters["stop"] = list(request.stop)
+        for name in ("temperature", "top_p", "presence_penalty"):
+            asked = getattr(request.sampling, name)
+            value = asked if asked is not None else getattr(self._sampling, name)
+            if value is not None and name not in self._refused:
+                parameters[name] = value
+        return parameters
+
+    def _cap(self, request: Request) -> int:
+        own = self._max_output_tokens
+        return request.max_output_tokens if own is None else min(own, request.max_output_tokens)
+
+    def _cap_field(self, base_url: str) -> str:
+        """OpenAI's own newer models want another name than every other server."""
+        names = ("max_tokens", "max_completion_tokens")
+        first = 1 if base_url.startswith("https://api.openai.com") else 0
+        return names[1 - first] if names[first] in self._refused else names[first]
+
+    def _refused_option(self, parameters: dict[str, Any], message: str) -> str | None:
+        if not _UNSUPPORTED.search(message):
+            return None
+        said = message.replace("include_usage", "stream_options")
+        sent = (name for name in _OPTIONAL if name in parameters and name not in self._refused)
+        return next((name for name in sent if re.search(rf"\b{name}\b", said)), None)
+
+
+def _import_sdk() -> Any:
+    import openai
+
+    return openai
