@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _CAP = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĖĘĚĞĢĪĮİĶŁĻŃŅŇŌŐŒŘŚŞŠŢŤŪŮŰŲŸŹŻŽ"
 _WORD = rf"(?:[{_CAP}][\w'’.&-]*|[{_CAP}]\.)"
-_LINK = r"(?:of|the|de|da|di|du|la|le|van|von|der|den|del|della|al|el|bin|ibn|y|and|&|in|for|on|at|to)"
+_LINK = r"(?:of|the|de|da|di|du|la|le|van|von|der|den|del|della|al|el|bin|ibn|y|&)"
 NAME = re.compile(rf"{_WORD}(?:(?:\s+{_LINK}){{0,3}}\s+(?:{_WORD}|\d{{1,4}}\b))*")
 QUOTED = re.compile(r"[\"“«]\s*([^\"”»\n]{2,90}?)\s*[,.]?[\"”»]")
 _MONTH = (
@@ -25,7 +25,8 @@ _NUMBER_WORDS = (
     "nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred"
 )
 NUMBER = re.compile(
-    rf"(?:[$€£]\s?)?\b\d[\d,]*(?:\.\d+)?(?:\s?%|\s(?:million|billion|percent)\b)?|\b(?:{_NUMBER_WORDS})\b", re.IGNORECASE
+    rf"(?:[$€£]\s?)?\b\d[\d,]*(?:\.\d+)?(?:\s?%|\s(?:million|billion|percent)\b)?|\b(?:{_NUMBER_WORDS})\b",
+    re.IGNORECASE,
 )
 _MONTHS = {name: i for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _PARENTHESIS = re.compile(r"\s*\([^()]*\)")
@@ -70,7 +71,7 @@ def find_names(text: str) -> list[Name]:
     for match in NAME.finditer(text):
         start, end = match.span()
         words = text[start:end].split()
-        while words and words[0].lower().rstrip(".,") in _COMMON and (len(words) > 1 or _starts(text, start)):
+        while words and words[0].lower().rstrip(".,") in _COMMON and _starts(text, start):
             first = words.pop(0)
             start = text.find(words[0], start + len(first), end) if words else end
         while start < end and (text[end - 1] in ".&-'’ " and not _initial(text, end)):
@@ -93,7 +94,9 @@ def date_value(text: str) -> tuple[int, int, int] | None:
     year = YEAR.search(text) or re.search(r"\b\d{3,4}\b", text)
     if year is None:
         return None
-    month = next((_MONTHS[word[:3].lower()] for word in re.findall(r"[A-Za-z]{3,}", text) if word[:3].lower() in _MONTHS), 0)
+    month = next(
+        (_MONTHS[word[:3].lower()] for word in re.findall(r"[A-Za-z]{3,}", text) if word[:3].lower() in _MONTHS), 0
+    )
     day = next((int(value) for value in re.findall(r"\b(\d{1,2})(?:st|nd|rd|th)?\b", text)), 0)
     return int(year.group()), month, day
 
@@ -101,7 +104,7 @@ def date_value(text: str) -> tuple[int, int, int] | None:
 def _starts(text: str, start: int) -> bool:
     """Whether a sentence starts here, so that the capital says nothing."""
     before = text[:start].rstrip()
-    return not before or before[-1] in ".!?:;\"”("
+    return not before or before[-1] in '.!?:;"”('
 
 
 def _initial(text: str, end: int) -> bool:

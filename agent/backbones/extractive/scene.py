@@ -156,9 +156,7 @@ def _mark_current(blocks: list[Block]) -> list[Block]:
     last = max((block.chunk for block in blocks if block.tool == "answered"), default=0)
     if not last:
         return blocks
-    return [
-        Block(b.chunk, b.level, b.tool, b.text, b.arguments, b.failed, current=b.chunk > last) for b in blocks
-    ]
+    return [Block(b.chunk, b.level, b.tool, b.text, b.arguments, b.failed, current=b.chunk > last) for b in blocks]
 
 
 def _legal(schema: Mapping[str, JsonValue]) -> Legal:

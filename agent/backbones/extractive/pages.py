@@ -1,0 +1,216 @@
+"""Pages and passages out of the visible blocks, and how well a passage speaks to the question."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agent.backbones.extractive.names import full_key, key
+from agent.backbones.extractive.scene import Block, Scene
+from agent.backbones.extractive.words import stem, stems
+from memory.text.sentences import split
+
+MAX_SENTENCES = 400
+"""Of one page: a step must stay fast whatever a page holds."""
+_LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\((\S{1,500}?)\)")
+_ITEM = re.compile(r"^\s*(\d+)[.)]\s+(.*)$")
+_URL = re.compile(r"https?://[^\s<>\"')\]]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A search result as listed. ``rank`` from 1 within its list."""
+
+    url: str
+    title: str
+    snippet: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A visited page (or any other observation worth reading) as far as it is visible."""
+
+    chunk: int
+    title: str
+    sentences: tuple[str, ...]
+    whole: bool
+    url: str = ""
+
+    @property
+    def lead(self) -> str:
+        return " ".join(self.sentences[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A sentence with where it stands. ``score`` >= 0."""
+
+    page: Page
+    index: int
+    score: float
+
+    @property
+    def text(self) -> str:
+        return self.page.sentences[self.index]
+
+
+def read_hits(blocks: Iterable[Block]) -> dict[str, Hit]:
+    """Results of the visible searches by URL; the best rank of each."""
+    hits: dict[str, Hit] = {}
+    for block in blocks:
+        if block.tool == "search" and block.level != "placeholder":
+            for hit in _listed(block.text):
+                if hit.url not in hits or hits[hit.url].rank > hit.rank:
+                    hits[hit.url] = hit
+    return hits
+
+
+@lru_cache(maxsize=512)
+def _listed(text: str) -> tuple[Hit, ...]:
+    hits: list[Hit] = []
+    title = url = ""
+    rank = 0
+    snippet: list[str] = []
+    for line in [*text.splitlines(), "1. "]:
+        item = _ITEM.match(line)
+        if item is None:
+            found = _URL.search(line)
+            if rank and not url and found:
+                url = found.group().rstrip(".,;")
+            else:
+                snippet.append(line.strip())
+            continue
+        if url:
+            hits.append(Hit(url, html.unescape(title), html.unescape(" ".join(snippet)), rank))
+        rank, snippet = int(item[1]) or 1, []
+        link, found = _LINK.search(item[2]), _URL.search(item[2])
+        title = link[1] if link else _URL.sub("", item[2]).strip(" -–—|:")
+        url = link[2] if link else found.group() if found else ""
+        if link:
+            snippet.append(item[2][link.end() :].strip(" -–—|:"))
+    return tuple(hits)
+
+
+def read_pages(scene: Scene) -> list[Page]:
+    """The visible pages, newest view of each chunk, in order of their chunks. Searches, failures and answers are none."""
+    titles = {hit.url: hit.title for hit in read_hits(scene.blocks).values()}
+    best: dict[int, Page] = {}
+    for block in scene.blocks:
+        if block.tool in ("search", "answered", "note") or block.failed or block.level == "placeholder":
+            continue
+        if not block.tool and block.level == "recent":
+            continue
+        urls = block.argument_texts("urls")
+        url = urls[0] if urls else ""
+        title, sentences = _page_text(block.text, titles.get(url, ""))
+        page = Page(block.chunk, title, sentences, block.whole, url)
+        if sentences and (block.chunk not in best or page.whole >= best[block.chunk].whole):
+            best[block.chunk] = page
+    return [best[chunk] for chunk in sorted(best)]
+
+
+@lru_cache(maxsize=512)
+def _page_text(text: str, title: str) -> tuple[str, tuple[str, ...]]:
+    """(title, sentences) of an observation of a page; links become their text."""
+    text = html.unescape(_LINK.sub(r"\1", text))
+    lines = text.splitlines()
+    for line in lines[:6]:
+        head = re.match(r"^\s*(?:#{1,2}\s+|[Tt]itle:\s*|[Pp]age:\s*)(.{1,200})$", line)
+        if head and not title:
+            title = head[1].strip()
+    return title, tuple(split(text)[:MAX_SENTENCES])
+
+
+@lru_cache(maxsize=16384)
+def sentence_stems(text: str) -> frozenset[str]:
+    return frozenset(stems(text))
+
+
+class Scorer:
+    """Scores of sentences for a set of words: share of the words' weight that a sentence (with its title) covers.
+
+    A word weighs more the fewer of the visible sentences have it (BM25's inverse document frequency).
+    """
+
+    def __init__(self, words: Sequence[str], pages: Sequence[Page]) -> None:
+        self._pages = pages
+        self.words = list(dict.fromkeys(stem(word) for word in words))
+        bags = [sentence_stems(sentence) for page in pages for sentence in page.sentences]
+        self._weights = {
+            word: math.log1p((len(bags) + 1) / (1 + sum(word in bag for bag in bags))) for word in self.words
+        }
+        self.total = sum(self._weights.values()) or 1.0
+
+    def weight(self, word: str) -> float:
+        return self._weights.get(word, 0.0)
+
+    def score(self, page: Page, index: int) -> float:
+        """0 to about 1.2: in-sentence words count whole, words of the title half, of the neighbours a fifth."""
+        here = sentence_stems(page.sentences[index])
+        title = sentence_stems(page.title)
+        near: frozenset[str] = frozenset()
+        if index:
+            near = sentence_stems(page.sentences[index - 1])
+        total = 0.0
+        for word, weight in self._weights.items():
+            total += weight * (1.0 if word in here else 0.5 if word in title else 0.2 if word in near else 0.0)
+        return total / self.total
+
+    def passages(self, limit: int = 12) -> list[Passage]:
+        """The best sentences, best first; ties by position."""
+        found = [
+            Passage(page, index, self.score(page, index))
+            for page in self._pages
+            for index in range(len(page.sentences))
+        ]
+        found.sort(key=lambda passage: (-passage.score, passage.page.chunk, passage.index))
+        return [passage for passage in found[:limit] if passage.score > 0]
+
+    def uncovered(self, pages: Sequence[Page]) -> list[str]:
+        """Words that none of the pages has."""
+        seen: set[str] = set()
+        for page in pages:
+            seen |= sentence_stems(page.title)
+            for sentence in page.sentences:
+                seen |= sentence_stems(sentence)
+        return [word for word in self.words if word not in seen]
+
+
+def title_match(name: str, title: str) -> float:
+    """How well a title is a name: 1.2 to the letter, 1 but for what is in parentheses, about .8 when one holds the
+    other, .7 same words in part; 0 else."""
+    if not name or not title:
+        return 0.0
+    if full_key(name) == full_key(title):
+        return 1.2
+    a, b = key(name), key(title)
+    if not a or not b:
+        return 0.0
+    if a == b:
+        return 1.0
+    left, right = a.split(), b.split()
+    shared = set(left) & set(right)
+    if len(left) > 1 and set(left) <= set(right):
+        return 0.8 - 0.02 * (len(right) - len(left))
+    if len(right) > 1 and set(right) <= set(left):
+        return 0.78 - 0.02 * (len(left) - len(right))
+    if left[-1] == right[-1] and len(shared) * 3 >= len(set(left) | set(right)) * 1.9:
+        return 0.7
+    return 0.0
+
+
+def find_page(name: str, pages: Sequence[Page]) -> Page | None:
+    """The visited page about a name: by its title, else by a lead that opens with the name."""
+    best, best_score = None, 0.69
+    for page in pages:
+        score = title_match(name, page.title)
+        if score < 0.7 and page.sentences and key(page.sentences[0]).startswith(key(name) + " ") and " " in key(name):
+            score = 0.75
+        if score > best_score:
+            best, best_score = page, score
+    return best

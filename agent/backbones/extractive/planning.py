@@ -1,0 +1,131 @@
+"""What to look for next: the names whose pages are wanted, the queries for them, the listed page worth a visit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.backbones.extractive.chain import Trail
+from agent.backbones.extractive.names import find_names, key
+from agent.backbones.extractive.pages import Hit, Page, Scorer, find_page, sentence_stems, title_match
+from agent.backbones.extractive.places import is_demonym
+from agent.backbones.extractive.question import Question
+from agent.backbones.extractive.scene import Scene
+from agent.backbones.extractive.answering import bridged
+
+MAX_QUERY_WORDS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A name whose page would help. ``weight``: 1 for what the question needs, less for a guess."""
+
+    name: str
+    weight: float
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The listed page most worth a visit."""
+
+    url: str
+    title: str
+    value: float
+
+
+def wanted(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequence[Trail]) -> list[Wanted]:
+    """Names to look for, most needed first."""
+    names = [Wanted(trail.missing, 1.0 if trail.values else 0.95, trail.role) for trail in found if trail.missing]
+    last = [trail.values[-1].text for trail in found if question.options and trail.done and trail.values]
+    if question.options and any(relation.name == "country" for relation in question.chain):
+        # the country of two directors: their own pages say it
+        names += [Wanted(name, 1.0, question.chain[0].role) for name in last if find_page(name, pages) is None]
+    if not question.chain or not any(trail.done for trail in found):
+        names += [Wanted(name, 0.8) for name in question.names if _worth(name) and find_page(name, pages) is None]
+        names += bridges(question, pages, scorer)
+    return list({key(item.name): item for item in reversed(names)}.values())[::-1]
+
+
+def bridges(question: Question, pages: Sequence[Page], scorer: Scorer, limit: int = 6) -> list[Wanted]:
+    """Salient names in the best passages that the question lacks and no page read is about."""
+    said = key(question.text)
+    best: dict[str, Wanted] = {}
+    passages = bridged(scorer, pages, 8)
+    for passage in passages:
+        for name in find_names(passage.text):
+            own = key(name.text)
+            if not _worth(name.text) or own in said or own in best or find_page(name.text, pages) is not None:
+                continue
+            if passage.page.title and own in key(passage.page.title):
+                continue
+            many = 0.1 if " " in name.text else 0.0
+            best[own] = Wanted(name.text, min(0.75, 0.3 + 0.5 * passage.score + many))
+    return sorted(best.values(), key=lambda item: -item.weight)[:limit]
+
+
+def queries(
+    question: Question, scene: Scene, pages: Sequence[Page], scorer: Scorer, names: Sequence[Wanted]
+) -> list[str]:
+    """New queries, at most as many as the schema allows; never one that was asked."""
+    done = {key(query) for query in scene.asked}
+    made: list[str] = []
+
+    def add(query: str) -> None:
+        query = " ".join(query.split()[:MAX_QUERY_WORDS])
+        if key(query) and key(query) not in done:
+            done.add(key(query))
+            made.append(query)
+
+    if not any(block.tool == "search" and block.current for block in scene.blocks) and not pages:
+        if not question.options:
+            add(" ".join(question.words) or question.text)
+        for name in question.names:
+            if _worth(name):
+                add(name)
+        add(" ".join(question.words) or question.text)
+        return made[: scene.legal.max_queries]
+    rest = scorer.uncovered(pages)
+    words = [word for word in question.words if any(word.startswith(stem[:4]) for stem in rest)]
+    for item in names[:3]:
+        add(f"{item.name} {item.role}")
+        if item.weight < 0.95:
+            add(" ".join([item.name, *words]))
+    return made[: scene.legal.max_queries]
+
+
+def choose(
+    question: Question,
+    urls: Sequence[str],
+    hits: dict[str, Hit],
+    pages: Sequence[Page],
+    names: Sequence[Wanted],
+    scorer: Scorer,
+) -> Choice | None:
+    """The best of the legal URLs, by wanted names in the title, the question's words in title and snippet, and rank."""
+    best: Choice | None = None
+    seen = {key(page.title) for page in pages}
+    for url in urls:
+        hit = hits.get(url) or Hit(url, _slug(url), "", 9)
+        words = sentence_stems(hit.title) | sentence_stems(hit.snippet)
+        value = 0.6 * sum(scorer.weight(word) for word in scorer.words if word in words) / scorer.total
+        value += 0.1 / hit.rank
+        for item in names:
+            match = title_match(item.name, hit.title)
+            if match:
+                role = 0.1 if item.role and item.role in f"{hit.title} {hit.snippet}".lower() else 0.0
+                value = max(value, item.weight * match + role + 0.2 * value)
+        if key(hit.title) in seen and hit.title:
+            value *= 0.5
+        if best is None or value > best.value:
+            best = Choice(url, hit.title, value)
+    return best
+
+
+def _worth(name: str) -> bool:
+    return not is_demonym(name) and len(name) > 2 and not name.replace(" ", "").isdigit()
+
+
+def _slug(url: str) -> str:
+    return " ".join(re.findall(r"[A-Za-z0-9]+", url.rstrip("/").rsplit("/", 1)[-1].rsplit(".", 1)[0]))
