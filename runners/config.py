@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SerializeAsAny
 
+from memory.config import MemoryConfig
 from memory.policies.registry import POLICIES
 from memory.records import JsonValue
 from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_choices
 from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
+from runners.request import ConfigRequest
 
 LABELS = frozenset({"profile", "variant"})
 """Fields that say where values came from: runs that differ in nothing else are the same run."""
+_FILES: tuple[Kind, ...] = ("policy", "backbone")
 
 
 class Sections(BaseModel):
@@ -30,6 +32,7 @@ class Sections(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     profile: str = "default"
+    memory: MemoryConfig = MemoryConfig()
 
 
 class PolicySection(BaseModel):
@@ -47,17 +50,6 @@ class RunConfig(Sections):
     """Everything that decides how a run goes, without secrets."""
 
     policy: PolicySection
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigRequest:
-    """What the command line asks for. None leaves the choice to the files."""
-
-    profile: str | None = None
-    policy: str | None = None
-    backbone: str | None = None
-    file: Path | None = None
-    options: Sequence[str] = ()
 
 
 def load_config(request: ConfigRequest | None = None) -> RunConfig:
@@ -83,9 +75,6 @@ def load_config(request: ConfigRequest | None = None) -> RunConfig:
     files = [choice_layer(kind, chosen[kind]) for kind in _FILES]
     merged = merge([default, profile_layer, *files, *above])
     return _build(merged, profile=profile.name, variant=chosen["policy"].name)
-
-
-_FILES: tuple[Kind, ...] = ("policy", "backbone")
 
 
 def config_tree(config: RunConfig) -> Tree:

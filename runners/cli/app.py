@@ -1,0 +1,74 @@
+"""The ``longstride`` command: its commands, and the border where faults become one line and an exit code.
+
+A command is one file with one function (named as the command) and one line in `COMMANDS`. Command functions load what
+they need when they are called, so that ``--help`` stays fast.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from runners.cli import doctor, policies
+from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
+
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    policies.policies,
+    doctor.doctor,
+)
+
+
+def make_app() -> typer.Typer:
+    """The command line as typer sees it."""
+    app = typer.Typer(
+        name="longstride",
+        help="Long-horizon web research with managed memory.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_main_options)
+    for command in COMMANDS:
+        app.command()(command)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. Anything that is no fault of ours propagates with its traceback."""
+    try:
+        make_app()(args=arguments, prog_name="longstride")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except FAULTS as fault:
+        for line in fault_lines(fault):
+            sys.stderr.write(f"longstride: {line}\n")
+        return fault_code(fault)
+    return DONE
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"longstride {version('longstride')}")
+        raise typer.Exit
+
+
+def _main_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,86 @@
+"""The options that several commands share, each with its one help text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from runners.request import ConfigRequest
+
+_CONFIG = "Configuration"
+_OUTPUT = "Output"
+
+Profile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="Set of defaults: default, paper.", rich_help_panel=_CONFIG),
+]
+Policy: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--policy", metavar="NAME", help="Context policy; `longstride policies` lists them.", rich_help_panel=_CONFIG
+    ),
+]
+Backbone: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        metavar="NAME",
+        help="The model: embedded (no LLM), openai, anthropic, deepseek, gemini, openrouter, ollama, vllm, llamacpp, "
+        "or a YAML file of your own.",
+        rich_help_panel=_CONFIG,
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Your own YAML, over the packaged ones.", rich_help_panel=_CONFIG),
+]
+Overrides: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("-c", metavar="KEY=VALUE", help="One value, as in `-c policy.tau=0.5`.", rich_help_panel=_CONFIG),
+]
+Corpus: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--corpus",
+        metavar="PATH|pydoc:",
+        help="Search this instead of the web: a folder (HTML, Markdown, text, PDF), a JSONL of pages, or `pydoc:` for "
+        "the documentation of this Python.",
+    ),
+]
+Files: TypeAlias = Annotated[
+    list[Path] | None, typer.Option("--file", metavar="PATH", help="A file to give the agent; repeatable.")
+]
+Steps: TypeAlias = Annotated[
+    int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after this many steps.", rich_help_panel=_CONFIG)
+]
+Out: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Where the session goes (default: below LONGSTRIDE_HOME).",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+JsonFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the report as JSON; `-` for stdout.", rich_help_panel=_OUTPUT),
+]
+LogLevel: TypeAlias = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    typer.Option("--log-level", help="What is logged to stderr.", rich_help_panel=_OUTPUT),
+]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show the result only.", rich_help_panel=_OUTPUT)]
+
+
+def config_request(
+    profile: str | None,
+    policy: str | None,
+    backbone: str | None,
+    config: Path | None,
+    overrides: list[str] | None,
+) -> ConfigRequest:
+    """The configuration that these options ask for."""
+    return ConfigRequest(profile, policy, backbone, config, tuple(overrides or ()))

@@ -1,0 +1,107 @@
+"""What ``longstride doctor`` looks at: whether this machine and this configuration can run, and how well."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from memory.records import JsonValue
+from runners.config import RunConfig
+from runners.environment import KEYS, SETTINGS, Environment
+
+State: TypeAlias = Literal["ok", "warn", "fail"]
+MIN_DISK_MB = 500
+EXTRAS = {"bge": "sentence_transformers"}
+"""Extra -> the module that shows it is installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. ``warn``: works, with less; ``fail``: a run cannot work. ``hint``: what a person can do."""
+
+    name: str
+    state: State
+    detail: str
+    hint: str = ""
+
+
+def check_machine(environment: Environment) -> Iterator[Check]:
+    """Interpreter, SQLite, disk, home folder, extras and keys."""
+    yield _python()
+    yield _sqlite()
+    yield _home(environment.home)
+    yield _disk(environment.home)
+    for extra, module in EXTRAS.items():
+        if importlib.util.find_spec(module):
+            yield Check(f"extra {extra}", "ok", f"{module} is installed")
+        else:
+            yield Check(f"extra {extra}", "warn", "not installed", f"pip install 'longstride[{extra}]'")
+    for name in KEYS:
+        if environment.secret(name):
+            yield Check(name, "ok", f"set: {environment.secrets[name]!r}")
+    for name in SETTINGS:
+        value = environment.settings.get(name)
+        if value:
+            yield Check(name, "ok", value)
+
+
+def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]:
+    """What the configuration names."""
+    yield Check("policy", "ok", f"{config.policy.variant or config.policy.name} (profile {config.profile})")
+
+
+def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception], ...]) -> Check:
+    """A check that fails by name when what it tries raises one of ``faults``."""
+    try:
+        return check()
+    except faults as fault:
+        return Check(name, "fail", " ".join(str(fault).split()), str(getattr(fault, "hint", "")))
+
+
+def checks_json(checks: list[Check]) -> dict[str, JsonValue]:
+    """The report of ``doctor --json``."""
+    return {"ok": all(check.state != "fail" for check in checks), "checks": [asdict(check) for check in checks]}
+
+
+def _python() -> Check:
+    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}: {sys.executable}"
+    return Check("python", "ok" if sys.version_info >= (3, 11) else "fail", detail)
+
+
+def _sqlite() -> Check:
+    """FTS5 carries the search over a corpus; its trigram tokenizer the search in CJK text."""
+    detail = f"SQLite {sqlite3.sqlite_version}"
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(body)")
+        connection.execute("CREATE VIRTUAL TABLE grams USING fts5(body, tokenize='trigram')")
+    except sqlite3.OperationalError as fault:
+        return Check("sqlite", "fail", f"{detail}: {fault}", "use a Python whose SQLite has FTS5, 3.34 or later")
+    finally:
+        connection.close()
+    return Check("sqlite", "ok", f"{detail} with FTS5 and trigrams")
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def _home(home: Path) -> Check:
+    folder = _existing(home)
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return Check("home", "fail", f"{home}: {folder} cannot be written", "set LONGSTRIDE_HOME to another folder")
+    return Check("home", "ok", f"{home}{'' if home.exists() else ' (made by the first run)'}")
+
+
+def _disk(home: Path) -> Check:
+    free = shutil.disk_usage(_existing(home)).free // 1_000_000
+    hint = "" if free >= MIN_DISK_MB else "make room, or set LONGSTRIDE_HOME to another disk"
+    return Check("disk", "warn" if hint else "ok", f"{free:,} MB free", hint)

@@ -1,0 +1,43 @@
+"""Logging of the command line: to stderr, with every known secret cut out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from runners.environment import Secret
+
+_SHORTEST = 6
+"""A shorter value would cut holes into ordinary text."""
+_CHATTY = ("httpx", "httpcore", "openai", "anthropic", "asyncio")
+
+
+class RedactingFormatter(logging.Formatter):
+    """Formats a record, tracebacks included, and replaces the secrets in the result by ``***``."""
+
+    def __init__(self, secrets: Iterable[Secret], fmt: str | None = None) -> None:
+        super().__init__(fmt)
+        values = {secret.reveal() for secret in secrets}
+        self._values = sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        for value in self._values:
+            text = text.replace(value, "***")
+        return text
+
+
+def setup_logging(level: str, secrets: Mapping[str, Secret] | None = None) -> None:
+    """Log ``level`` and above to stderr; libraries that log every request only from ``debug``."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    handler = RichHandler(console=Console(stderr=True), show_path=False, markup=False, highlighter=None)
+    handler.setFormatter(RedactingFormatter((secrets or {}).values(), "%(name)s: %(message)s"))
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
