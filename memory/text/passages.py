@@ -45,12 +45,12 @@ def best_passages(
 def windows(sentences: list[tuple[int, int]], chars: int) -> list[tuple[int, int]]:
     """(first, last) sentence of overlapping windows: each holds as many as fit ``chars``, one at least.
 
-    A window starts a quarter of ``chars`` or more after the one before, so the work stays linear in the text.
+    Windows start a quarter of ``chars`` apart, or where one ends, so every sentence is in one and the work is linear.
     """
     ranges: list[tuple[int, int]] = []
-    last, previous = 0, -chars
+    last, previous = -1, 0
     for first, (start, _) in enumerate(sentences):
-        if 4 * (start - previous) < chars:
+        if first <= last and 4 * (start - previous) < chars:
             continue
         last, previous = max(last, first), start
         while last + 1 < len(sentences) and sentences[last + 1][1] - start <= chars:
