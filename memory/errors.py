@@ -13,7 +13,8 @@
     │   └── StoreTooNew       written by a later version
     ├── NotStored             no such chunk, step or session
     ├── EncoderFault          the encoder failed or is unreachable (``retryable`` says which)
-    └── SummaryRejected       a summary that must not replace anything (empty, refusal, cut, longer than its source)
+    ├── SummaryRejected       a summary that must not replace anything (empty, refusal, cut, longer than its source)
+    └── SummaryFailed         the summariser itself broke: its process died, or it took too long
 """
 
 from __future__ import annotations
@@ -89,3 +90,9 @@ class EncoderFault(MemoryFault):
 
 class SummaryRejected(MemoryFault):
     """A produced summary was not acceptable; the level stays absent."""
+
+
+class SummaryFailed(MemoryFault):
+    """The summariser broke before it gave a summary."""
+
+    retryable = True
