@@ -24,12 +24,13 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - the base class's own protocol
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        names = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for name in names:
-            if not isinstance(name, str):
-                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} is not text", node.start_mark)
-            if names.count(name) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} stands twice", node.start_mark)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            wrong = "is not text" if not isinstance(name, str) else "stands twice" if name in seen else ""
+            if wrong:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name!r} {wrong}", key.start_mark)
+            seen.add(name)
         return dict(super().construct_mapping(node, deep))
 
 
@@ -40,6 +41,7 @@ for _tag, _pattern, _first in (
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
 @dataclass(frozen=True, slots=True)
