@@ -18,6 +18,8 @@ MAX_SENTENCES = 400
 """Of one page: a step must stay fast whatever a page holds."""
 _LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\((\S{1,500}?)\)")
 _ITEM = re.compile(r"^\s*(\d+)[.)]\s+(.*)$")
+_TITLE = re.compile(r"^\s*(?:#{1,2}\s+|[Tt]itle:\s*|[Pp]age:\s*)(.{1,200})$")
+_ADDRESS = re.compile(r"^\s*(?:(?:url|source|address|page)\b\W*)?(?:<?https?://\S+|\d+ of \d+)", re.IGNORECASE)
 _URL = re.compile(r"https?://[^\s<>\"')\]]+")
 
 
@@ -116,14 +118,19 @@ def read_pages(scene: Scene) -> list[Page]:
 
 @lru_cache(maxsize=512)
 def _page_text(text: str, title: str) -> tuple[str, tuple[str, ...]]:
-    """(title, sentences) of an observation of a page; links become their text."""
+    """(title, sentences) of an observation of a page; its head (title, address) is cut off, links become their text."""
     text = html.unescape(_LINK.sub(r"\1", text))
     lines = text.splitlines()
-    for line in lines[:6]:
-        head = re.match(r"^\s*(?:#{1,2}\s+|[Tt]itle:\s*|[Pp]age:\s*)(.{1,200})$", line)
+    start = 0
+    for number, line in enumerate(lines[:8]):
+        head = _TITLE.match(line)
         if head and not title:
             title = head[1].strip()
-    return title, tuple(split(text)[:MAX_SENTENCES])
+        if head or not line.strip() or _ADDRESS.match(line) or line.strip() == title:
+            start = number + 1
+        else:
+            break
+    return title, tuple(split("\n".join(lines[start:]))[:MAX_SENTENCES])
 
 
 @lru_cache(maxsize=16384)

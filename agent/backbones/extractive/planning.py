@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from agent.backbones.extractive.chain import Trail
 from agent.backbones.extractive.names import find_names, key
 from agent.backbones.extractive.pages import Hit, Page, Scorer, find_page, sentence_stems, title_match
-from agent.backbones.extractive.places import is_demonym
+from agent.backbones.extractive.places import is_country, is_demonym
 from agent.backbones.extractive.question import Question
 from agent.backbones.extractive.scene import Scene
 from agent.backbones.extractive.answering import bridged
 
 MAX_QUERY_WORDS = 24
+_MONTH = re.compile(
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d+)?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +40,29 @@ class Choice:
 
 def wanted(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequence[Trail]) -> list[Wanted]:
     """Names to look for, most needed first."""
-    names = [Wanted(trail.missing, 1.0 if trail.values else 0.95, trail.role) for trail in found if trail.missing]
+    names = [Wanted(trail.missing, 1.0 if trail.values else 0.9, trail.role) for trail in found if trail.missing]
     last = [trail.values[-1].text for trail in found if question.options and trail.done and trail.values]
     if question.options and any(relation.name == "country" for relation in question.chain):
         # the country of two directors: their own pages say it
         names += [Wanted(name, 1.0, question.chain[0].role) for name in last if find_page(name, pages) is None]
-    if not question.chain or not any(trail.done for trail in found):
-        names += [Wanted(name, 0.8) for name in question.names if _worth(name) and find_page(name, pages) is None]
+    if not any(item.weight == 1.0 for item in names):
+        names += [
+            Wanted(name, 0.4 if is_country(name) else 0.8)
+            for name in question.names
+            if _worth(name) and find_page(name, pages) is None
+        ]
         names += bridges(question, pages, scorer)
-    return list({key(item.name): item for item in reversed(names)}.values())[::-1]
+    best: dict[str, Wanted] = {}
+    for item in sorted(names, key=lambda item: -item.weight):
+        best.setdefault(key(item.name), item)
+    return list(best.values())
 
 
 def bridges(question: Question, pages: Sequence[Page], scorer: Scorer, limit: int = 6) -> list[Wanted]:
     """Salient names in the best passages that the question lacks and no page read is about."""
     said = key(question.text)
     best: dict[str, Wanted] = {}
-    passages = bridged(scorer, pages, 8)
-    for passage in passages:
+    for passage in bridged(scorer, pages, 8):
         for name in find_names(passage.text):
             own = key(name.text)
             if not _worth(name.text) or own in said or own in best or find_page(name.text, pages) is not None:
@@ -124,7 +133,7 @@ def choose(
 
 
 def _worth(name: str) -> bool:
-    return not is_demonym(name) and len(name) > 2 and not name.replace(" ", "").isdigit()
+    return not is_demonym(name) and len(name) > 2 and not name.replace(" ", "").isdigit() and not _MONTH.match(name)
 
 
 def _slug(url: str) -> str:
