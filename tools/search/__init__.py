@@ -1,0 +1,1 @@
+"""Search: the provider seam, the local corpus, the ``search`` tool."""

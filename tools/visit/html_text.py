@@ -1,0 +1,166 @@
+"""HTML to Markdown text: the main content by trafilatura, or the whole page where that drops too much.
+
+Runs in the extraction child: hostile markup can keep the parsers busy for ever, or crash them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from tools.visit.charset import decode
+from tools.visit.extracted import Extracted
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+MAX_MARKUP_CHARS = 8_000_000
+MAX_TAGS = 60_000
+"""Beyond this many tags the page is stripped by a linear scan: 32,000 nested inline tags kept trafilatura busy for
+over 20 seconds."""
+MAX_DEPTH = 400
+_TOO_LITTLE = 0.25
+"""Main text shorter than this share of the visible text: the page is no article (a table, a list, a box); show all."""
+_TOO_LITTLE_CHARS = 200
+_DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "form", "button", "head")
+_BLOCKS = frozenset(
+    {"p", "div", "section", "article", "main", "ul", "ol", "table", "tr", "br", "hr", "pre", "dl", "dt", "dd"}
+    | {"blockquote", "figure", "figcaption", "aside", "header", "address", "details", "summary", "caption"}
+)
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_SCRIPTED = re.compile(
+    r"<(script|style|noscript|svg|template|iframe)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.S | re.I
+)
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*>")
+_TITLE = re.compile(r"<title[^>]*>(.*?)(?:</title|\Z)", re.S | re.I)
+_VOID = frozenset({"br", "hr", "img", "input", "meta", "link", "p", "li", "td", "tr", "th", "source", "wbr", "area"})
+
+
+def html_text(body: bytes, content_type: str, url: str) -> Extracted:
+    """Title and Markdown text. Links are absolute (against ``url``)."""
+    markup, _ = decode(body, content_type, markup=True)
+    markup = markup.replace("\0", "")
+    notes: list[str] = []
+    if len(markup) > MAX_MARKUP_CHARS:
+        markup = markup[:MAX_MARKUP_CHARS]
+        notes.append(f"only the first {MAX_MARKUP_CHARS} characters of markup were read")
+    if _hostile(markup):
+        notes.append("markup too deep or too large: shown without structure")
+        return Extracted(_crude_title(markup), _crude_text(markup), tuple(notes))
+    title, main = _main_text(markup, url)
+    whole = None
+    if len(main) < _TOO_LITTLE_CHARS or len(main) < _TOO_LITTLE * len(_crude_text(markup)):
+        page_title, whole = _whole_page(markup, url)
+        title = title or page_title
+    if whole is not None and len(whole) > len(main):
+        if main:
+            notes.append("the whole page is shown: no main text stands out")
+        return Extracted(title, whole, tuple(notes))
+    return Extracted(title or _crude_title(markup), main, tuple(notes))
+
+
+def _main_text(markup: str, url: str) -> tuple[str, str]:
+    from trafilatura import bare_extraction
+    from trafilatura.settings import Document
+
+    found = bare_extraction(
+        markup,
+        url=url or None,
+        output_format="markdown",
+        include_tables=True,
+        include_links=True,
+        include_formatting=True,
+        include_comments=False,
+        favor_recall=True,
+        with_metadata=True,
+    )
+    if not isinstance(found, Document):
+        return "", ""
+    return (found.title or "").strip(), (found.text or "").strip()
+
+
+def _whole_page(markup: str, url: str) -> tuple[str, str]:
+    """Every visible text, tables as rows of cells; for infobox, table and index pages."""
+    from bs4 import BeautifulSoup
+
+    soup = BeautifulSoup(markup, "lxml")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    for tag in soup(list(_DROPPED)):
+        tag.decompose()
+    _mark_links(soup, url)
+    parts: list[str] = []
+    _write(soup.body or soup, parts)
+    return title, _tidy("".join(parts))
+
+
+def _mark_links(soup: BeautifulSoup, url: str) -> None:
+    from urllib.parse import urljoin
+
+    for anchor in soup.find_all("a", href=True):
+        text = anchor.get_text(" ", strip=True)
+        target = str(anchor["href"]).strip()
+        if not text or target.startswith(("#", "javascript:", "mailto:", "data:")):
+            continue
+        try:
+            anchor.string = f"[{text}]({urljoin(url, target)})"
+        except ValueError:
+            continue
+
+
+def _write(tag: Tag, parts: list[str]) -> None:
+    """Depth-first text with line breaks at blocks. Recursion is bounded: `_hostile` let no deep page through."""
+    from bs4 import Comment, NavigableString, Tag
+
+    for child in tag.children:
+        if isinstance(child, Comment):
+            continue
+        if isinstance(child, NavigableString):
+            parts.append(str(child) if tag.name == "pre" else re.sub(r"\s+", " ", str(child)))
+        elif isinstance(child, Tag):
+            name = child.name
+            if name in _HEADINGS:
+                parts.append(f"\n\n{_HEADINGS[name]} {child.get_text(' ', strip=True)}\n\n")
+            elif name == "tr":
+                cells = [cell.get_text(" ", strip=True) for cell in child.find_all(["td", "th"], recursive=False)]
+                parts.append("\n" + " | ".join(" ".join(cell.split()) for cell in cells))
+            elif name == "li":
+                parts.append("\n- ")
+                _write(child, parts)
+            else:
+                breaks = "\n" if name in _BLOCKS else ""
+                parts.append(breaks)
+                _write(child, parts)
+                parts.append(breaks)
+
+
+def _hostile(markup: str) -> bool:
+    """Whether the parsers could choke: by number of tags, or by how deep they nest."""
+    depth = deepest = count = 0
+    for tag in _TAG.finditer(markup):
+        count += 1
+        name = tag[2].lower()
+        if name in _VOID or tag[0].endswith("/>"):
+            continue
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        deepest = max(deepest, depth)
+        if count > MAX_TAGS or deepest > MAX_DEPTH:
+            return True
+    return False
+
+
+def _crude_text(markup: str) -> str:
+    """All text by a linear scan, without a parser."""
+    body = _SCRIPTED.sub(" ", markup)
+    body = _TAG.sub(lambda tag: "\n" if tag[2].lower() in _BLOCKS or tag[2].lower() in _HEADINGS else " ", body)
+    return _tidy(html.unescape(body))
+
+
+def _crude_title(markup: str) -> str:
+    found = _TITLE.search(markup[:200_000])
+    return " ".join(html.unescape(_TAG.sub(" ", found[1])).split())[:300] if found else ""
+
+
+def _tidy(text: str) -> str:
+    lines = [re.sub(r"[ \t\xa0]+", " ", line).strip() for line in text.splitlines()]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -1,0 +1,154 @@
+"""One warm child process for extraction, killed when a document takes too long and started again when needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+import tools
+from tools.visit.extracted import Extracted, Unreadable
+from tools.visit.sniff import Kind
+
+_ROOT = str(Path(tools.__file__).resolve().parent.parent)
+_START = f"import sys; sys.path.insert(0, {_ROOT!r}); from tools.visit.child import main; main()"
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP")
+_MAX_ANSWER = 64_000_000
+_START_ALLOWANCE_S = 20.0
+"""Added to the limit of the first job of a child: its imports take seconds on a busy machine."""
+
+
+class _Frame(BaseModel):
+    size: int
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    failed: str = ""
+    title: str = ""
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class ExtractionWorker:
+    """Runs HTML and PDF extraction out of process, one document at a time. Blocking and thread-safe."""
+
+    def __init__(self, limit_s: float = 20.0) -> None:
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def extract(self, kind: Kind, body: bytes, content_type: str = "", url: str = "") -> Extracted:
+        """The document's text. Raises Unreadable when there is none, the limit passed, or the child died."""
+        with self._lock:
+            fresh = self._child is None or self._child.poll() is not None
+            child = self._start() if fresh or self._child is None else self._child
+            limit = self._limit_s + (_START_ALLOWANCE_S if fresh else 0.0)
+            job = {"size": len(body), "kind": kind, "content_type": content_type, "url": url, "limit_s": self._limit_s}
+            try:
+                raw = _exchange(child, json.dumps(job).encode() + b"\n" + body, time.monotonic() + limit)
+            except _Late as error:
+                self._kill()
+                raise Unreadable(f"extraction took longer than {self._limit_s:g} s") from error
+            except (OSError, EOFError, ValueError) as error:
+                self._kill()
+                raise Unreadable("the parser crashed on this document") from error
+        answer = TypeAdapter(_Answer).validate_json(raw)
+        if answer.failed:
+            raise Unreadable(answer.failed)
+        return Extracted(answer.title, answer.text, answer.notes)
+
+    def close(self) -> None:
+        """End the child, if any. The worker can be used again."""
+        with self._lock:
+            self._kill()
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, None when none runs."""
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._kill()
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            start_new_session=True,
+        )
+        return self._child
+
+    def _kill(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class _Late(Exception):
+    """The deadline passed."""
+
+
+def _exchange(child: subprocess.Popen[bytes], job: bytes, deadline: float) -> bytes:
+    """Write a job and read its answer, whichever way the pipe is ready. Raises _Late, EOFError, OSError, ValueError."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    source, sink = child.stdout, child.stdin
+    os.set_blocking(sink.fileno(), False)
+    received = bytearray()
+    pending = memoryview(job)
+    with selectors.DefaultSelector() as selector:
+        selector.register(source, selectors.EVENT_READ)
+        selector.register(sink, selectors.EVENT_WRITE)
+        while True:
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise _Late
+            for key, _ in ready:
+                if key.fileobj is sink:
+                    pending = pending[_send(sink, pending) :]
+                    if not pending:
+                        selector.unregister(sink)
+                    continue
+                part = os.read(source.fileno(), 1 << 20)
+                if not part:
+                    raise EOFError
+                received += part
+                answer = _whole(received)
+                if answer is not None:
+                    return answer
+
+
+def _send(sink: IO[bytes], pending: memoryview) -> int:
+    try:
+        return os.write(sink.fileno(), pending[: 1 << 16])
+    except BlockingIOError:
+        return 0
+
+
+def _whole(received: bytearray) -> bytes | None:
+    """The answer's bytes once all of them are there. Raises ValueError for a broken frame."""
+    end = received.find(b"\n")
+    if end < 0:
+        if len(received) > 100:
+            raise ValueError("no frame")
+        return None
+    size = _Frame.model_validate_json(bytes(received[:end])).size
+    if not 0 <= size <= _MAX_ANSWER:
+        raise ValueError("frame out of bounds")
+    return bytes(received[end + 1 : end + 1 + size]) if len(received) >= end + 1 + size else None
