@@ -76,15 +76,17 @@ def connect(path: Path, *, busy_timeout_s: float, read_only: bool = False) -> sq
         connection.execute("PRAGMA foreign_keys = ON")
         if read_only:
             connection.execute("PRAGMA query_only = ON")
-        else:
-            # Where WAL is not granted (some network file systems) the rollback journal is as durable, only slower.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    # Where WAL is not granted (some network file systems) the rollback journal is as durable, only slower.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 
 
 def create_file(path: Path, *, busy_timeout_s: float) -> None:
@@ -94,6 +96,7 @@ def create_file(path: Path, *, busy_timeout_s: float) -> None:
         fresh.touch(exist_ok=False)
         connection = connect(fresh, busy_timeout_s=busy_timeout_s)
         try:
+            _make_durable(connection)
             migrate(connection)
         finally:
             connection.close()
@@ -166,6 +169,8 @@ class Database:
             if waiting and waiting[0] is MIGRATIONS[0]:
                 raise StoreCorrupt(f"{self.path} has no schema: not a longstride store")
             check(connection)
+            # Only now: a file that is not ours must not be touched.
+            _make_durable(connection)
             if waiting:
                 migrate(connection)
 

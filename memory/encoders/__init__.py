@@ -1,0 +1,1 @@
+"""Encoders: text to keys."""
