@@ -11,15 +11,19 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, SerializeAsAny
+from pydantic import BaseModel, ConfigDict, SerializeAsAny, field_validator
 
+from agent.backbones.factory import BackboneConfig
+from agent.dialects.registry import dialect_names
 from memory.config import MemoryConfig
 from memory.policies.registry import POLICIES
 from memory.records import JsonValue
+from memory.summaries.config import SummaryConfig
 from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_choices
 from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
+from tools.search.tool import SearchConfig
 
 LABELS = frozenset({"profile", "variant"})
 """Fields that say where values came from: runs that differ in nothing else are the same run."""
@@ -32,7 +36,19 @@ class Sections(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     profile: str = "default"
+    dialect: str = "native"
+    """How the model is talked to; a backbone's file names the one that suits it."""
+    backbone: BackboneConfig = BackboneConfig()
     memory: MemoryConfig = MemoryConfig()
+    summaries: SummaryConfig = SummaryConfig()
+    search: SearchConfig = SearchConfig()
+
+    @field_validator("dialect")
+    @classmethod
+    def _known_dialect(cls, value: str) -> str:
+        if value not in dialect_names():
+            raise ValueError(f"unknown dialect: choose from {', '.join(dialect_names())}")
+        return value
 
 
 class PolicySection(BaseModel):

@@ -17,10 +17,13 @@ PACKAGES = ("agent", "memory", "tools", "runners", "configs")
 MAX_MODULE, MAX_FUNCTION = 400, 60
 SUPERVISED_BORDERS = {
     "agent/session.py": "a run",
-    "memory/summaries/worker.py": "a background job",
     "memory/index/worker.py": "a background job",
+    "memory/summaries/child.py": "a background job, in a child process",
+    "memory/summaries/worker.py": "a background job",
+    "tools/python/inside.py": "code of the model's, in the sandbox",
+    "tools/visit/child.py": "a parser on a hostile document, in a child process",
 }
-"""Where ``except Exception`` may stand, and what it guards. Each logs the traceback."""
+"""Where ``except Exception`` may stand, and what it guards. Each keeps what happened: logged, or handed to the parent."""
 HEAVY = ("openai", "anthropic", "sentence_transformers", "wordllama", "trafilatura", "pypdf", "torch", "numpy")
 LEFTOVERS = re.compile(
     r"^(?:<{7}|>{7}|={7})(?: |$)"  # an unfinished merge

@@ -40,7 +40,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     variables = {"base": str(folder), "platbase": str(folder)}
     site = Path(sysconfig.get_path("purelib", "venv", variables))
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
     call(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=folder)
     return folder
 

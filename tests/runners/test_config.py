@@ -9,17 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.backbones.factory import BackboneConfig
 from memory.policies.pace import PaceConfig
 from memory.policies.registry import POLICIES
-from runners.choices import FOLDERS, packaged_names
+from runners.choices import packaged_names
 from runners.config import RunConfig, config_hash, config_tree, load_config, stored_config
 from runners.errors import ConfigError
 from runners.layers import Layer, merge, option_layer, parse_yaml
 from runners.request import ConfigRequest
 
 
-def load(*options: str, file: Path | None = None, **names: str) -> RunConfig:
-    return load_config(ConfigRequest(**names, file=file, options=options))
+def load(
+    *options: str,
+    file: Path | None = None,
+    profile: str | None = None,
+    policy: str | None = None,
+    backbone: str | None = None,
+) -> RunConfig:
+    return load_config(ConfigRequest(profile, policy, backbone, file, options))
 
 
 def pace(config: RunConfig) -> PaceConfig:
@@ -27,9 +34,11 @@ def pace(config: RunConfig) -> PaceConfig:
     return config.policy.options
 
 
-def problems(*options: str, file: Path | None = None, **names: str) -> list[str]:
+def problems(
+    *options: str, file: Path | None = None, policy: str | None = None, backbone: str | None = None
+) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load(*options, file=file, **names)
+        load(*options, file=file, policy=policy, backbone=backbone)
     return list(caught.value.problems)
 
 
@@ -64,11 +73,17 @@ def test_ablations_differ_in_one_thing_from_pace(policy: str, changed: dict[str,
     assert config.memory.glimpse is (policy != "pace-no-glimpse")
 
 
-@pytest.mark.parametrize("kind", FOLDERS)
-def test_every_packaged_file_loads(kind: str) -> None:
-    for name in packaged_names(kind):  # type: ignore[arg-type]
-        load_config(ConfigRequest(**{kind: name}))
-        assert (name in POLICIES) or kind != "policy" or name.startswith("pace-")
+def test_every_packaged_file_loads() -> None:
+    for name in packaged_names("profile"):
+        assert load(profile=name).profile == name
+    for name in packaged_names("policy"):
+        assert load(policy=name).policy.name == name.partition("-no-")[0]
+    for name in packaged_names("backbone"):
+        assert load(backbone=name).backbone != BackboneConfig() or name == "embedded"
+
+
+def test_every_policy_has_a_file() -> None:
+    assert set(POLICIES) <= set(packaged_names("policy"))
 
 
 def test_sources_in_order(tmp_path: Path) -> None:
@@ -113,6 +128,9 @@ def test_bad_values_name_the_option() -> None:
     assert problems("policy.tau=0") == ["-c policy.tau=0: policy.tau: input should be greater than 0 (got 0)"]
     assert problems("policy.levels=[full]")[0].startswith("-c policy.levels=[full]: policy.levels: levels must contain")
     assert problems("policy.tau=1", policy="react") == ["-c policy.tau=1: unknown key 'policy.tau'"]
+    assert problems("dialect=latin")[0].startswith("-c dialect=latin: dialect: unknown dialect: choose from guided, ")
+    (deep,) = problems("backbone.sampling.temprature=1")
+    assert deep.endswith("unknown key 'backbone.sampling.temprature'; did you mean 'backbone.sampling.temperature'?")
     assert problems("memory=3")[0].startswith("-c memory=3: memory: ")
 
 

@@ -71,6 +71,13 @@ def test_secrets_are_forgotten_and_nothing_else() -> None:
     assert variables == {"PATH": "/bin"}
 
 
+def test_a_configured_name_is_a_secret_too(tmp_path: Path) -> None:
+    variables = {**HOME, "ODD": CANARY, "OPENAI_API_BASE": "http://x/v1", "PATH": "/bin"}
+    environment = read_environment(variables, tmp_path, also=("ODD",))
+    assert environment.variables() == {"ODD": CANARY, "OPENAI_BASE_URL": "http://x/v1"}
+    assert forget_secrets(variables, also=("ODD",)) == ("ODD",)
+
+
 def test_the_example_names_every_variable() -> None:
     lines = (ROOT / ".env.example").read_text().splitlines()
     named = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
@@ -78,11 +85,12 @@ def test_the_example_names_every_variable() -> None:
 
 
 def test_nobody_else_reads_the_environment() -> None:
-    inside_the_sandbox = {"tools/python/inside.py"}
+    """But for what makes a child's environment, or runs in one."""
+    children = {"tools/python/inside.py", "tools/visit/worker.py", "memory/summaries/child.py"}
     readers = {
         path.relative_to(ROOT).as_posix()
         for package in ("agent", "memory", "tools", "runners")
         for path in (ROOT / package).rglob("*.py")
         if "os.environ" in (text := path.read_text()) or "getenv" in text
     }
-    assert readers - inside_the_sandbox == {"runners/environment.py"}
+    assert readers - children == {"runners/environment.py"}
