@@ -1,0 +1,66 @@
+"""The seam of the python tool: what a sandbox is, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+MIB = 1 << 20
+
+
+class SandboxFault(Exception):
+    """A sandbox cannot be made, or its isolation did not hold when it was tried. Never shown as the code's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What code inside may use. Bytes; ``cpu_s`` in seconds of one process over its life.
+
+    ``memory`` caps the address space of each process and, by the watchdog, half the resident set of all together.
+    ``output`` is what is kept of stdout and of stderr; ``flood`` ends the call.
+    """
+
+    memory: int = 1024 * MIB
+    workspace: int = 64 * MIB
+    processes: int = 32
+    files: int = 256
+    cpu_s: int = 3600
+    output: int = 20_000
+    flood: int = 16 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class PythonResult:
+    """One call. ``value_repr``: the last expression, None when there is none. ``error``: traceback of the user's code,
+    or what ended the worker. ``files``: workspace files that the call made or changed."""
+
+    stdout: str = ""
+    stderr: str = ""
+    value_repr: str | None = None
+    error: str | None = None
+    timed_out: bool = False
+    files: tuple[str, ...] = ()
+    state_lost: bool = False
+    """The worker ended in this call: names and files are gone."""
+    fresh: bool = False
+    """The call began without the state of earlier ones, and no earlier result said so (a call was cancelled)."""
+
+
+class PythonSandbox(Protocol):
+    """A place to run untrusted Python. ``level``: 3 namespaces, 2 Landlock, 0 none."""
+
+    level: int
+    name: str
+
+    async def start(self) -> None:
+        """Start a worker if there is none, and prove its isolation. Raises SandboxFault."""
+        ...
+
+    async def execute(self, code: str, timeout_s: float) -> PythonResult:
+        """Run a cell in the worker's namespace; starts one when needed. Cancelling kills the worker.
+        Raises SandboxFault."""
+        ...
+
+    async def aclose(self) -> None:
+        """Kill the worker and every process of it. A later call starts afresh."""
+        ...

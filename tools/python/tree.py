@@ -1,0 +1,40 @@
+"""Processes below one process, from /proc of the host."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def descendants(pid: int) -> list[int]:
+    """Ids of all processes below ``pid``, without itself; empty when it is gone or the kernel does not tell."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        parent = pending.pop()
+        with suppress(OSError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                with suppress(OSError):
+                    children = [int(child) for child in (task / "children").read_text().split()]
+                    found += children
+                    pending += children
+    return found
+
+
+def resident_bytes(pids: list[int]) -> int:
+    """Sum of the resident sets; pages that processes share count once for each."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError, IndexError, ValueError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    return total
+
+
+def prefer_killing(pids: list[int]) -> None:
+    """Let the kernel take these first when the machine runs out of memory."""
+    for pid in pids:
+        with suppress(OSError):
+            Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
