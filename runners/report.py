@@ -34,6 +34,8 @@ class RunReport:
     status: Status
     question: str
     answer: str
+    message: str
+    """Why the run ended, unless ``completed``."""
     citations: tuple[CitationReport, ...]
     steps: int
     tokens: Usage
