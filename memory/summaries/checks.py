@@ -11,15 +11,15 @@ from memory.records import Level, StopReason, View
 from memory.summaries.base import SummaryJob
 
 _REFUSAL = re.compile(
-    r"^\W*(?:i(?:'|’)?m (?:really |very )?(?:sorry|unable|not able)|i am (?:really |very )?(?:sorry|unable|not able)|sorry\b|"
-    r"i (?:can(?:no|')?t|can’t|cannot|won(?:'|’)t|will not) |i (?:do not|don(?:'|’)t) have (?:access|enough)|"
-    r"as an ai\b|unfortunately, i\b|(?:很)?抱歉|对不起|我(?:无法|不能)|作为(?:一个|一名)?(?:ai|人工智能))",
+    r"^\W*(?:(?:i['’]m|i am) (?:(?:really|very) )?(?:sorry|unable|not able)|sorry\b|as an ai\b|unfortunately, i\b|"
+    r"i (?:can['’]?t|cannot|won['’]t|will not) |i (?:do not|don['’]t) have (?:access|enough)|"
+    r"(?:很)?抱歉|对不起|我(?:无法|不能)|作为(?:一个|一名)?(?:ai|人工智能))",
     re.IGNORECASE,
 )
 _ERROR = re.compile(
     r"^\W*(?:error\b|\w*(?:error|exception): |traceback \(most recent call last\)|internal server error|bad gateway|"
-    r"service unavailable|too many requests|rate limit|(?:http|status)[ :/]*[45]\d\d\b|[45]\d\d (?:error|client|server)|"
-    r"timed? ?out\b|context.{0,20}(?:exceed|too long)|<!doctype|<html)",
+    r"service unavailable|too many requests|rate limit|(?:http|status)[ :/]*[45]\d\d\b|"
+    r"[45]\d\d (?:error|client|server)|timed? ?out\b|context.{0,20}(?:exceed|too long)|<!doctype|<html)",
     re.IGNORECASE,
 )
 _FILLER = re.compile(r"^[\W_]*(?:(?:n/?a|none|null|todo|summary|\.\.\.)[\W_]*)?$", re.IGNORECASE)

@@ -102,6 +102,14 @@ def cut(text: str, limit: int, count: Count) -> str:
     return head + "…" if head else ""
 
 
+def head_and_tail(text: str, limit: int) -> str:
+    """A text of at most ``limit`` characters and a mark: two thirds from the head, one from the tail."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    return f"{text[:head]}\n[…]\n{text[len(text) - (limit - head) :]}"
+
+
 def _with_feedback(index: Bm25, found: Sequence[Unit], terms: str) -> FloatArray:
     first = index.scores(terms)
     if not first.any():
