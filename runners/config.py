@@ -24,6 +24,7 @@ from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
 from tools.search.tool import SearchConfig
+from tools.web.policy import FetchConfig
 
 LABELS = frozenset({"profile", "variant"})
 """Fields that say where values came from: runs that differ in nothing else are the same run."""
@@ -42,6 +43,7 @@ class Sections(BaseModel):
     memory: MemoryConfig = MemoryConfig()
     summaries: SummaryConfig = SummaryConfig()
     search: SearchConfig = SearchConfig()
+    fetch: FetchConfig = FetchConfig()
 
     @field_validator("dialect")
     @classmethod

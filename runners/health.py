@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import platform
@@ -13,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from agent.backbones.factory import base_urls, make_backbone
+from agent.errors import AgentFault
 from memory.records import JsonValue
 from runners.config import RunConfig
 from runners.environment import KEYS, SETTINGS, Environment
@@ -54,8 +57,9 @@ def check_machine(environment: Environment) -> Iterator[Check]:
 
 
 def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]:
-    """What the configuration names."""
+    """What the configuration names; nothing is sent to anybody."""
     yield Check("policy", "ok", f"{config.policy.variant or config.policy.name} (profile {config.profile})")
+    yield guarded("backbone", lambda: _backbone(config, environment), (AgentFault,))
 
 
 def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception], ...]) -> Check:
@@ -69,6 +73,16 @@ def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception]
 def checks_json(checks: list[Check]) -> dict[str, JsonValue]:
     """The report of ``doctor --json``."""
     return {"ok": all(check.state != "fail" for check in checks), "checks": [asdict(check) for check in checks]}
+
+
+def _backbone(config: RunConfig, environment: Environment) -> Check:
+    variables = environment.variables()
+    asyncio.run(make_backbone(config.backbone, variables).aclose())
+    if config.backbone.kind == "embedded":
+        return Check("backbone", "ok", f"embedded (no LLM), dialect {config.dialect}")
+    servers = ", ".join(base_urls(config.backbone, variables)) or "the provider's own server"
+    model = f"{config.backbone.model} through {config.backbone.kind} at {servers}"
+    return Check("backbone", "ok", f"{model}, window {config.backbone.window:,}, dialect {config.dialect}")
 
 
 def _python() -> Check:

@@ -29,9 +29,10 @@ def doctor(
     from runners.health import check_config, check_machine, checks_json
     from runners.report import write_json
 
-    environment = read_environment()
-    forget_secrets()
     chosen = load_config(config_request(profile, policy, backbone, config, overrides))
+    named = {chosen.backbone.api_key_env or ""}
+    environment = read_environment(also=named)
+    forget_secrets(also=named)
     checks = [*check_machine(environment), *check_config(chosen, environment)]
     report = checks_json(checks)
     if json_file:
