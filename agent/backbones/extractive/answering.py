@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.backbones.extractive.chain import Trail, Value, countries, follow, later, life_dates, year_of
+from agent.backbones.extractive.docs import answer_doc
 from agent.backbones.extractive.names import date_value, key
 from agent.backbones.extractive.pages import Page, Passage, Scorer, find_page
 from agent.backbones.extractive.question import Question
@@ -23,13 +24,14 @@ class Answer:
     span: str
     support: tuple[Passage, ...]
     sure: bool = False
+    quote: str = ""
 
     def text(self) -> str:
         """First line the short answer, then the supporting sentences with their citations."""
         if not self.span:
             return NOTHING
         quotes = dict.fromkeys(f"{_clip(passage.text)} [c{passage.page.chunk}]" for passage in self.support)
-        return "\n".join([self.span, *quotes])
+        return "\n".join([self.span, *([self.quote] if self.quote else quotes)])
 
 
 def trails(question: Question, pages: Sequence[Page]) -> list[Trail]:
@@ -42,6 +44,10 @@ def trails(question: Question, pages: Sequence[Page]) -> list[Trail]:
 
 def answer(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequence[Trail]) -> Answer:
     """The best answer that the pages allow; never raises."""
+    if question.doc is not None:
+        told = answer_doc(question.doc, pages)
+        if told is not None:
+            return Answer(told.span, (), told.sure, quote=f"{told.quote} [c{told.page.chunk}]")
     if question.options and len(found) == 2:
         compared = _compare(question, found, pages)
         if compared:

@@ -42,6 +42,7 @@ class Page:
     sentences: tuple[str, ...]
     whole: bool
     url: str = ""
+    text: str = ""
 
     @property
     def lead(self) -> str:
@@ -109,16 +110,16 @@ def read_pages(scene: Scene) -> list[Page]:
             continue
         urls = block.argument_texts("urls")
         url = urls[0] if urls else ""
-        title, sentences = _page_text(block.text, titles.get(url, ""))
-        page = Page(block.chunk, title, sentences, block.whole, url)
+        title, text, sentences = _page_text(block.text, titles.get(url, ""))
+        page = Page(block.chunk, title, sentences, block.whole, url, text)
         if sentences and (block.chunk not in best or page.whole >= best[block.chunk].whole):
             best[block.chunk] = page
     return [best[chunk] for chunk in sorted(best)]
 
 
 @lru_cache(maxsize=512)
-def _page_text(text: str, title: str) -> tuple[str, tuple[str, ...]]:
-    """(title, sentences) of an observation of a page; its head (title, address) is cut off, links become their text."""
+def _page_text(text: str, title: str) -> tuple[str, str, tuple[str, ...]]:
+    """(title, text, sentences) of an observation of a page; its head (title, address) is cut off, links become their text."""
     text = html.unescape(_LINK.sub(r"\1", text))
     lines = text.splitlines()
     start = 0
@@ -130,7 +131,8 @@ def _page_text(text: str, title: str) -> tuple[str, tuple[str, ...]]:
             start = number + 1
         else:
             break
-    return title, tuple(split("\n".join(lines[start:]))[:MAX_SENTENCES])
+    text = "\n".join(lines[start:])
+    return title, text, tuple(split(text)[:MAX_SENTENCES])
 
 
 @lru_cache(maxsize=16384)

@@ -93,6 +93,8 @@ def queries(
         for name in question.names:
             if _worth(name):
                 add(name)
+            if question.doc is not None and "." in name:
+                add(name.rpartition(".")[2])
         add(" ".join(question.words) or question.text)
         return made[: scene.legal.max_queries]
     rest = scorer.uncovered(pages)
@@ -120,6 +122,8 @@ def choose(
         words = sentence_stems(hit.title) | sentence_stems(hit.snippet)
         value = 0.6 * sum(scorer.weight(word) for word in scorer.words if word in words) / scorer.total
         value += 0.1 / hit.rank
+        if question.doc is not None:
+            value += _doc_bonus(question.doc.subjects, hit)
         for item in names:
             match = title_match(item.name, hit.title)
             if match:
@@ -130,6 +134,18 @@ def choose(
         if best is None or value > best.value:
             best = Choice(url, hit.title, value)
     return best
+
+
+def _doc_bonus(subjects: Sequence[str], hit: Hit) -> float:
+    """A page or a snippet that has the subject's own name as a word."""
+    bonus = 0.0
+    for subject in subjects:
+        last = re.compile(rf"(?<!\w){re.escape(subject.rpartition('.')[2])}(?!\w)")
+        if last.search(hit.title):
+            bonus = max(bonus, 0.5 if subject not in hit.title else 0.7)
+        elif last.search(hit.snippet):
+            bonus = max(bonus, 0.3)
+    return bonus
 
 
 def _worth(name: str) -> bool:

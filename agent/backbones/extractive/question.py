@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from agent.backbones.extractive.docs import DocQuestion, doc_question
 from agent.backbones.extractive.names import Name, find_names, quotations
 from agent.backbones.extractive.relations import BY_NAME, Relation, asked_relations
 from agent.backbones.extractive.words import content_words
@@ -70,18 +71,22 @@ class Question:
     order: Order = ""
     noun: str = ""
     words: tuple[str, ...] = ()
+    doc: DocQuestion | None = None
 
 
 @lru_cache(maxsize=256)
 def analyse(text: str) -> Question:
     """Never fails; an empty question gives an empty analysis."""
     text = " ".join(text.split())
+    doc = doc_question(text)
+    if doc is not None and doc.subjects:
+        return Question(text, "thing", doc.subjects, words=tuple(content_words(text)), doc=doc)
     options, order = _options(text), _order(text)
     names = tuple(dict.fromkeys([*options, *(name.text for name in question_names(text))]))
     yesno = bool(_YESNO.match(text)) and " or " not in text
     kind: Kind = "yesno" if yesno else "choice" if options else _kind(text)
     chain = () if kind == "choice" and not order else _chain(text, options or names, order if options else "")
-    return Question(text, kind, names, options, chain, order, _noun(text), tuple(content_words(text)))
+    return Question(text, kind, names, options, chain, order, _noun(text), tuple(content_words(text)), doc)
 
 
 def question_names(text: str) -> list[Name]:

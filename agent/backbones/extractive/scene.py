@@ -11,7 +11,8 @@ from memory.records import JsonValue, Message, Request
 
 _HEADER = re.compile(r"^### (?:(/?history)\b.*|c(\d{1,9})(?:[-–]c?\d{1,9})?(?: (.*))?)$", re.MULTILINE)
 _LABEL = re.compile(r"observation(?: \(([^,)\s]*)(?: c(\d+))?(?:-c\d+)?(?:, (\w+))?\))?$")
-_ACTION = re.compile(r"^action: (\S+) (\{.*\})$", re.MULTILINE)
+_ACTION = re.compile(r"^(?:action: )?(search|visit|glimpse|python|answer|\w+(?= \{)) (\S.*)$", re.MULTILINE)
+_URL = re.compile(r"https?://[^\s\"'\]]+")
 _OBSERVATION = re.compile(r"^observation(?: \((\w+)\))?: ", re.MULTILINE)
 _LEVELS = ("full", "detailed", "brief")
 _STEP = re.compile(r"\bStep (\d+) of this question; pages visited: (\d+)")
@@ -124,7 +125,10 @@ def _blocks(text: str, actions: Sequence[dict[str, JsonValue]]) -> Iterator[Bloc
             arguments = waiting.pop(0) if waiting else {}
             tool = observed[1] or str(arguments.get("action", ""))
             failed = observed[3] is not None
-            yield Block(int(observed[2] or chunk), "recent", tool, body, arguments, failed)
+            yield Block(chunk, "recent", tool, "" if observed[2] else body, arguments, failed)
+            if observed[2] and not failed:
+                # a glimpse shows another chunk in full, under a header line of its own
+                yield _summary_block(int(observed[2]), "recent", body.split("\n", 2)[-1])
         elif label in _LEVELS:
             yield _summary_block(chunk, label, body)
         elif label.startswith("answered"):
@@ -135,21 +139,30 @@ def _blocks(text: str, actions: Sequence[dict[str, JsonValue]]) -> Iterator[Bloc
 
 
 def _summary_block(chunk: int, level: str, body: str) -> Block:
-    action = _ACTION.search(body)
-    tool = action[1] if action else ""
-    arguments: dict[str, JsonValue] = {}
-    if action:
-        try:
-            value = json.loads(action[2])
-        except (ValueError, RecursionError):
-            value = None
-        arguments = value if isinstance(value, dict) else {}
-    elif body.startswith("question: ") or body.startswith("answer: "):
+    """A chunk's own text at a level: its action line (among the first ones) and what it observed."""
+    if body.startswith(("question: ", "answer: ")):
         return Block(chunk, level, "answered", body)
-    observation = _OBSERVATION.search(body, action.end() if action else 0)
+    head = "\n".join(body.split("\n", 4)[:4])
+    action = _ACTION.search(head)
+    if action is None:
+        return Block(chunk, level, "", body)
+    observation = _OBSERVATION.search(body, action.end())
     failed = observation is not None and observation[1] is not None
-    text = body[observation.end() :] if observation else body[action.end() :] if action else body
-    return Block(chunk, level, tool, text.strip("\n"), arguments, failed)
+    text = body[observation.end() if observation else action.end() :]
+    return Block(chunk, level, action[1], text.strip("\n"), _arguments(action[1], action[2]), failed)
+
+
+def _arguments(tool: str, text: str) -> dict[str, JsonValue]:
+    """Arguments as JSON, whole or cut, or the first of them as plain text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return value
+    if tool == "visit":
+        return {"urls": list(_URL.findall(text))}
+    return {"queries": [text]} if tool == "search" and not text.startswith("{") else {}
 
 
 def _mark_current(blocks: list[Block]) -> list[Block]:
