@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memory.records import ErrorKind
+
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
@@ -15,4 +17,8 @@ class Extracted:
 
 
 class Unreadable(Exception):
-    """The document gives no text; the message says why."""
+    """The document gives no text; the message says why. ``kind``: as a tool would report it."""
+
+    def __init__(self, message: str, kind: ErrorKind = "parse") -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind

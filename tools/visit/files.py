@@ -22,7 +22,8 @@ class FileReader:
         """``suffix``: of the file or the URL's path, with the dot. Raises Unreadable."""
         kind = sniff(content_type, body, suffix)
         if kind == "binary":
-            raise Unreadable(f"not a text document ({content_type.split(';')[0] or suffix or 'unknown type'})")
+            what = content_type.split(";")[0] or suffix or "unknown type"
+            raise Unreadable(f"not a text document ({what})", "unsupported")
         if kind in ("html", "pdf"):
             return self._worker.extract(kind, body, content_type, url)
         text = decode(body, content_type)[0].replace("\0", "")

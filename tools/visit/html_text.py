@@ -110,7 +110,8 @@ def _mark_links(soup: BeautifulSoup, url: str) -> None:
 
 def _write(tag: Tag, parts: list[str]) -> None:
     """Depth-first text with line breaks at blocks. Recursion is bounded: `_hostile` let no deep page through."""
-    from bs4 import Comment, NavigableString, Tag
+    from bs4 import Tag
+    from bs4.element import Comment, NavigableString
 
     for child in tag.children:
         if isinstance(child, Comment):

@@ -58,7 +58,7 @@ class ExtractionWorker:
                 raw = _exchange(child, json.dumps(job).encode() + b"\n" + body, time.monotonic() + limit)
             except _Late as error:
                 self._kill()
-                raise Unreadable(f"extraction took longer than {self._limit_s:g} s") from error
+                raise Unreadable(f"extraction took longer than {self._limit_s:g} s", "timeout") from error
             except (OSError, EOFError, ValueError) as error:
                 self._kill()
                 raise Unreadable("the parser crashed on this document") from error
