@@ -25,6 +25,7 @@ _ABBREVIATED = (
 )
 _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 _LAST_WORD = re.compile(r"[^\W\d_](?:\.?[^\W\d_])*$")
+_TABLE_ROW = re.compile(r"\s*\|")
 _LINE = re.compile(r"[\r\n\v\f\u0085\u2028\u2029]+")
 _SOFT = re.compile(r"[,;:，、；：|]\s*|\s+")
 
@@ -54,7 +55,8 @@ def spans(text: str, max_chars: int = MAX_CHARS) -> list[tuple[int, int]]:
 
 
 def _line_spans(text: str, start: int, end: int, max_chars: int) -> Iterator[tuple[int, int]]:
-    for match in _END.finditer(text, start, end):
+    marks = () if _TABLE_ROW.match(text, start, end) else _END.finditer(text, start, end)
+    for match in marks:
         if match.group().startswith(".") and _is_abbreviation(text, start, match):
             continue
         yield from _cut(text, start, match.end(), max_chars)

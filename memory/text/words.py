@@ -40,14 +40,6 @@ def tokenize(text: str) -> list[str]:
     return terms
 
 
-def is_unspaced(text: str) -> bool:
-    """Whether more than a third of the letters belong to scripts written without spaces."""
-    if text.isascii():
-        return False
-    unspaced = sum(len(run) for run in _UNSPACED_RUN.findall(text))
-    return unspaced * 3 > sum(map(str.isalnum, text))
-
-
 def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
