@@ -7,10 +7,12 @@ thinking is not switched on: its blocks would have to be sent back unchanged, wh
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.backbones.errors import sdk_fault, stream_fault
 from agent.backbones.messages_format import SCHEMA_TOOL, MessagesAssembly, messages_tool, split_messages
+from agent.errors import BadRequest
 from memory.records import Reply, Request, Sampling
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 CONNECT_S = 15.0
+_SAMPLING = re.compile(r"\btemperature\b|\btop_p\b")
 
 
 class AnthropicBackbone:
@@ -56,18 +59,32 @@ class AnthropicBackbone:
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._client: AsyncAnthropic | None = None
+        self._no_sampling = False
 
     async def complete(self, request: Request) -> Reply:
         """Raises what ``agent.backbones.errors`` maps to, and BrokenStream."""
         client = await self._connected()
+        parameters = self._parameters(request)
+        try:
+            return await self._once(client, request, parameters)
+        except BadRequest as fault:
+            if "extra_body" not in parameters or not _SAMPLING.search(str(fault)):
+                raise
+            self._no_sampling = True  # newer models take no sampling parameters
+        return await self._once(client, request, self._parameters(request))
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _once(self, client: AsyncAnthropic, request: Request, parameters: dict[str, Any]) -> Reply:
         import anthropic
         import httpx2
 
         where = f"{self.model} at {self._base_url}"
         try:
-            stream = cast(
-                "AsyncStream[RawMessageStreamEvent]", await client.messages.create(**self._parameters(request))
-            )
+            stream = cast("AsyncStream[RawMessageStreamEvent]", await client.messages.create(**parameters))
         except anthropic.APIError as error:
             raise sdk_fault(error, key_env=self._key_env, where=where) from error
         assembly = MessagesAssembly(schema=self._binds(request))
@@ -78,11 +95,6 @@ class AnthropicBackbone:
         except (anthropic.APIError, httpx2.HTTPError, ValueError) as error:  # ValueError: not JSON, or not UTF-8
             raise stream_fault(error, key_env=self._key_env, where=where) from error
         return assembly.reply(self._cap(request))
-
-    async def aclose(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
     async def _connected(self) -> AsyncAnthropic:
         if self._client is None:
@@ -115,14 +127,18 @@ class AnthropicBackbone:
             parameters["tools"] = [messages_tool(tool) for tool in request.tools]
         if request.stop:
             parameters["stop_sequences"] = list(request.stop)
+        sampling = self._asked_sampling(request)
+        if sampling and not self._no_sampling:
+            parameters["extra_body"] = sampling  # the SDK has no arguments for them any more; older models have
+        return parameters
+
+    def _asked_sampling(self, request: Request) -> dict[str, float]:
         asked, own = request.sampling, self._sampling
         temperature = asked.temperature if asked.temperature is not None else own.temperature
         top_p = asked.top_p if asked.top_p is not None else own.top_p
         if temperature is not None:
-            parameters["temperature"] = min(1.0, temperature)
-        elif top_p is not None:
-            parameters["top_p"] = top_p
-        return parameters
+            return {"temperature": min(1.0, temperature)}
+        return {} if top_p is None else {"top_p": top_p}
 
     def _binds(self, request: Request) -> bool:
         return request.schema is not None and self.supports_schema

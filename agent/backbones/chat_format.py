@@ -84,14 +84,15 @@ class ChatAssembly:
         usage = chat_usage(self._usage)
         calls = tuple(part.call() for part in self._calls)
         stop = _STOPS.get(self._finish, "end")
-        if self._refusal and not self._text:
-            self._text, stop = self._refusal, "refusal"
+        text = "".join(self._text)
+        if self._refusal and not text:
+            text, stop = "".join(self._refusal), "refusal"
         if stop == "end" and calls:
             stop = "tool_calls"
         if stop in ("end", "tool_calls") and usage.output is not None and usage.output >= max_output_tokens:
             # some servers report a call as finished although the cap cut it
             stop = "length"
-        return Reply("".join(self._text), "".join(self._reasoning), calls, stop, usage)
+        return Reply(text, "".join(self._reasoning), calls, stop, usage)
 
     def _add_call(self, part: object) -> None:
         index = getattr(part, "index", None)

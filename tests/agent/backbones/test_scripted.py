@@ -6,7 +6,7 @@ import pytest
 
 from agent.backbones.scripted import ScriptedBackbone
 from agent.errors import RateLimited, ScriptExhausted, ScriptUnused
-from memory.records import Message, Reply, Request
+from memory.records import JsonValue, Message, Reply, Request
 
 
 def ask(text: str = "hi") -> Request:
@@ -67,10 +67,10 @@ async def test_delay_goes_through_the_injected_sleep_and_can_be_cancelled() -> N
 
 
 async def test_recorded_requests_are_copies() -> None:
-    arguments = {"queries": ["a"]}
-    schema = {"type": "object", "properties": arguments}
+    arguments: dict[str, JsonValue] = {"queries": ["a"]}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": arguments}
     request = Request(messages=(), schema=schema)
     backbone = ScriptedBackbone(["a"])
     await backbone.complete(request)
-    arguments["queries"].append("b")
+    arguments["queries"] = ["b"]
     assert backbone.calls[0].schema == {"type": "object", "properties": {"queries": ["a"]}}

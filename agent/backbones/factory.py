@@ -1,0 +1,165 @@
+"""A backbone from its configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from agent.backbones.base import Backbone
+from agent.errors import AuthFailed
+from memory.records import Sampling
+
+Kind: TypeAlias = Literal["openai", "anthropic", "embedded", "scripted"]
+_KEYS: Mapping[str, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+_URLS: Mapping[str, str] = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+_NO_KEY = "none"
+"""What a server that needs no key is sent: the SDKs insist on one."""
+
+
+class SamplingConfig(BaseModel):
+    """Sampling for what a request leaves open; null leaves the provider's default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+
+
+class BackboneConfig(BaseModel):
+    """One model. Token figures in tokens, times in seconds.
+
+    ``base_url`` may be a list of equal servers (openai only): a task stays on one of them. ``max_retries`` are the
+    SDK's own, of refused and failed requests; ``stream_attempts`` ours, of streams that broke. ``timeout_s`` bounds the
+    wait between bytes, ``deadline_s`` one call with all its retries.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind = "embedded"
+    model: str = ""
+    base_url: str | tuple[str, ...] | None = None
+    api_key_env: str | None = None
+    window: int = Field(default=131_072, ge=1024)
+    max_output_tokens: int = Field(default=8192, ge=16)
+    rpm: int | None = Field(default=None, ge=1)
+    concurrency: int | None = Field(default=None, ge=1)
+    timeout_s: float = Field(default=600.0, gt=0)
+    deadline_s: float = Field(default=900.0, gt=0)
+    max_retries: int = Field(default=2, ge=0, le=20)
+    stream_attempts: int = Field(default=3, ge=1, le=20)
+    supports_tools: bool = True
+    supports_schema: bool = True
+    sampling: SamplingConfig = SamplingConfig()
+    replies: tuple[str, ...] = ()
+    """kind ``scripted`` only: the texts that it says, in order."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> BackboneConfig:
+        if self.kind in _KEYS and not self.model:
+            raise ValueError(f"kind {self.kind} needs a model")
+        if self.kind == "anthropic" and isinstance(self.base_url, tuple) and len(self.base_url) != 1:
+            raise ValueError("kind anthropic takes one base_url")
+        if self.base_url == ():
+            raise ValueError("base_url is an empty list")
+        return self
+
+
+def make_backbone(
+    config: BackboneConfig, env: Mapping[str, str], *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> Backbone:
+    """The backbone, with its limits and retries around it; makes no call.
+
+    ``env``: variables by name; ``sleep`` takes the waits between our own retries. Raises AuthFailed, naming the variable, when the provider needs a key and there is none;
+    a server on this machine needs none.
+    """
+    backbone = _bare(config, env)
+    if config.kind in _KEYS:
+        from agent.backbones.retrying import Retrying
+
+        backbone = Retrying(backbone, attempts=config.stream_attempts, deadline_s=config.deadline_s, sleep=sleep)
+    if config.rpm or config.concurrency:
+        from agent.backbones.throttled import Throttled
+
+        backbone = Throttled(backbone, rpm=config.rpm, concurrency=config.concurrency)
+    return backbone
+
+
+def base_urls(config: BackboneConfig, env: Mapping[str, str]) -> tuple[str, ...]:
+    """The servers of a configuration: its own, else the environment's, else empty for the provider's default."""
+    if config.base_url is None:
+        named = env.get(_URLS.get(config.kind, ""), "").strip()
+        return (named,) if named else ()
+    return (config.base_url,) if isinstance(config.base_url, str) else config.base_url
+
+
+def _bare(config: BackboneConfig, env: Mapping[str, str]) -> Backbone:
+    if config.kind == "embedded":
+        from agent.backbones.embedded import EmbeddedBackbone
+
+        return EmbeddedBackbone()
+    if config.kind == "scripted":
+        from agent.backbones.scripted import ScriptedBackbone
+
+        return ScriptedBackbone(config.replies, model=config.model or "scripted", window=config.window)
+    urls = base_urls(config, env)
+    key_env = config.api_key_env or _KEYS[config.kind]
+    key = _key(config, key_env, urls, env)
+    sampling = Sampling(**config.sampling.model_dump())
+    if config.kind == "openai":
+        from agent.backbones.openai import DEFAULT_BASE_URL, OpenAIBackbone
+
+        return OpenAIBackbone(
+            model=config.model,
+            api_key=key,
+            base_urls=urls or (DEFAULT_BASE_URL,),
+            key_env=key_env,
+            window=config.window,
+            max_output_tokens=config.max_output_tokens,
+            sampling=sampling,
+            timeout_s=config.timeout_s,
+            max_retries=config.max_retries,
+            supports_tools=config.supports_tools,
+            supports_schema=config.supports_schema,
+        )
+    from agent.backbones.anthropic import DEFAULT_BASE_URL as ANTHROPIC_URL
+    from agent.backbones.anthropic import AnthropicBackbone
+
+    return AnthropicBackbone(
+        model=config.model,
+        api_key=key,
+        base_url=urls[0] if urls else ANTHROPIC_URL,
+        key_env=key_env,
+        window=config.window,
+        max_output_tokens=config.max_output_tokens,
+        sampling=sampling,
+        timeout_s=config.timeout_s,
+        max_retries=config.max_retries,
+        supports_tools=config.supports_tools,
+        supports_schema=config.supports_schema,
+    )
+
+
+def _key(config: BackboneConfig, key_env: str, urls: tuple[str, ...], env: Mapping[str, str]) -> str:
+    key = env.get(key_env, "").strip()
+    if key:
+        return key
+    if urls and all(map(_on_this_machine, urls)):
+        return _NO_KEY
+    raise AuthFailed(
+        f"backbone {config.kind} ({config.model}) needs a key: {key_env} is not set",
+        hint=f"export {key_env}=... or choose the embedded backbone, which needs none",
+    )
+
+
+def _on_this_machine(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

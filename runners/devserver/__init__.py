@@ -1,0 +1,1 @@
+"""Servers for tests, ours and users': a scripted model on loopback."""
