@@ -18,7 +18,6 @@ from memory.plan import Context
 from memory.ports import Completion
 from memory.records import Observation, Reply, Step, ToolCall
 from memory.stored import Intent, UsageRow
-from tools.base import CallContext
 from tools.toolset import Toolset
 
 MAX_BAD_REPLIES = 3
@@ -98,10 +97,9 @@ class Loop:
 
     async def act(self, step: Step) -> Sequence[Observation]:
         """Run a step's tools, in order."""
-        question = self.memory.question
         for call in step.calls:
             self.bus.emit(ToolStarted(step.number, call))
-        observations = await self.toolset.run(step.calls, step.number, question)
+        observations = await self.toolset.run(step.calls, step=step.number, question=self.memory.question)
         for observation in observations:
             self.bus.emit(ToolFinished(step.number, observation))
         return observations

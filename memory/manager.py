@@ -23,7 +23,8 @@ from memory.records import Chunk, Step
 from memory.sanitize import sanitize
 from memory.state import SessionState, cumulate, extend
 from memory.stored import Intent, Question, UsageRow
-from memory.summaries.worker import SummaryJob, SummaryWorker
+from memory.summaries.base import SummaryJob
+from memory.summaries.worker import SummaryWorker
 
 NONCE_BYTES = 4
 
@@ -77,7 +78,8 @@ class Memory:
             state.index.append(facts)
         state.index.set_views((chunk, level, tokens) for chunk, level, tokens, _ in await store.view_tokens())
         rows = await store.keys(given.encoder.id)
-        state.keys.add(rows.numbers, rows.matrix)
+        if len(rows.numbers):
+            state.keys.add(rows.numbers, rows.matrix)
         records = await store.plans()
         if records:
             state.remember(cumulate(records), records[-1].tokens)
@@ -190,9 +192,7 @@ class Memory:
     async def _pick_up(self) -> None:
         self._parts.keys.submit(self._state.keys.missing(np.arange(1, self.steps + 1)).tolist())
         if self._given.summaries is not None:
-            lost = await self._given.store.without_views(before=self.steps + 1)
-            for chunk in await self._given.store.chunks(lost):
-                self._summarise(chunk)
+            self._given.summaries.backlog(await self._given.store.without_views(before=self.steps + 1))
 
     async def _full_texts(self, numbers: Sequence[int]) -> list[str]:
         return [full_text(chunk.step) for chunk in await self._given.store.chunks(numbers)]

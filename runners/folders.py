@@ -1,0 +1,73 @@
+"""Where runs live: one folder a session, named by time and chance, found again by name or path."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memory.errors import NotStored
+from runners.errors import UsageFault
+
+STORE, CONFIG, TRAJECTORY = "session.sqlite", "config.yaml", "trajectory.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFolder:
+    """The files of one session."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def store(self) -> Path:
+        return self.path / STORE
+
+    @property
+    def config(self) -> Path:
+        return self.path / CONFIG
+
+    @property
+    def trajectory(self) -> Path:
+        return self.path / TRAJECTORY
+
+    @property
+    def workspace(self) -> Path:
+        return self.path / "files"
+
+
+def new_folder(home: Path, out: Path | None = None) -> SessionFolder:
+    """A new session folder: ``out`` itself, or one below ``home``. Raises UsageFault where a session already is."""
+    path = out if out is not None else home / "runs" / session_name()
+    if (path / STORE).exists():
+        raise UsageFault(f"{path} already holds a session", hint=f"continue it with `longstride resume {path}`")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise UsageFault(f"cannot make {path}: {fault.strerror or fault}") from fault
+    return SessionFolder(path)
+
+
+def find_folder(home: Path, session: str) -> SessionFolder:
+    """An existing session by its name, a unique beginning of it, or its folder. Raises NotStored."""
+    for path in (Path(session), home / "runs" / session):
+        if (path / STORE).is_file():
+            return SessionFolder(path)
+    runs = home / "runs"
+    names = sorted(p.name for p in runs.iterdir() if (p / STORE).is_file()) if runs.is_dir() else []
+    matches = [name for name in names if session and name.startswith(session)]
+    if len(matches) == 1:
+        return SessionFolder(runs / matches[0])
+    if matches:
+        raise NotStored(f"{session!r} fits {len(matches)} sessions: {', '.join(matches[:5])}")
+    latest = f"the latest is {names[-1]}" if names else f"there is none below {runs}"
+    raise NotStored(f"no session {session!r}: {latest}")
+
+
+def session_name() -> str:
+    """``20260131-154502-3fa9``: sorts by time, unique enough for one home."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
