@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ async def _observations(chunk: Chunk, reader: ChunkReader) -> list[Observation]:
     for item in chunk.step.observations:
         for ref in item.refs:
             if not ref.last:
-                found.extend((await reader.chunk(ref.chunk)).step.observations)
+                with contextlib.suppress(NotStored):
+                    found.extend((await reader.chunk(ref.chunk)).step.observations)
     return found
 
 

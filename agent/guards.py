@@ -100,7 +100,7 @@ def _in_cycle(actions: Sequence[str], length: int) -> int:
     run = 0
     while run + length < len(actions) and actions[-1 - run] == actions[-1 - run - length]:
         run += 1
-    return run // length + 1
+    return -(-run // length) + 1
 
 
 def _plain(value: JsonValue) -> JsonValue:
