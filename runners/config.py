@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, SerializeAsAny, field_validator
 
 from agent.backbones.factory import BackboneConfig
 from agent.dialects.registry import dialect_names
+from agent.limits import LimitsConfig
 from memory.config import MemoryConfig
 from memory.policies.registry import POLICIES
 from memory.records import JsonValue
@@ -24,6 +25,7 @@ from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
 from tools.search.tool import SearchConfig
+from tools.visit.tool import VisitConfig
 from tools.web.policy import FetchConfig
 
 LABELS = frozenset({"profile", "variant"})
@@ -40,9 +42,11 @@ class Sections(BaseModel):
     dialect: str = "native"
     """How the model is talked to; a backbone's file names the one that suits it."""
     backbone: BackboneConfig = BackboneConfig()
+    limits: LimitsConfig = LimitsConfig()
     memory: MemoryConfig = MemoryConfig()
     summaries: SummaryConfig = SummaryConfig()
     search: SearchConfig = SearchConfig()
+    visit: VisitConfig = VisitConfig()
     fetch: FetchConfig = FetchConfig()
 
     @field_validator("dialect")

@@ -19,6 +19,7 @@ from agent.errors import AgentFault
 from memory.records import JsonValue
 from runners.config import RunConfig
 from runners.environment import KEYS, SETTINGS, Environment
+from tools.python.local import detect_sandbox
 
 State: TypeAlias = Literal["ok", "warn", "fail"]
 MIN_DISK_MB = 500
@@ -60,6 +61,7 @@ def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]
     """What the configuration names; nothing is sent to anybody."""
     yield Check("policy", "ok", f"{config.policy.variant or config.policy.name} (profile {config.profile})")
     yield guarded("backbone", lambda: _backbone(config, environment), (AgentFault,))
+    yield _sandbox()
 
 
 def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception], ...]) -> Check:
@@ -83,6 +85,13 @@ def _backbone(config: RunConfig, environment: Environment) -> Check:
     servers = ", ".join(base_urls(config.backbone, variables)) or "the provider's own server"
     model = f"{config.backbone.model} through {config.backbone.kind} at {servers}"
     return Check("backbone", "ok", f"{model}, window {config.backbone.window:,}, dialect {config.dialect}")
+
+
+def _sandbox() -> Check:
+    sandbox = asyncio.run(detect_sandbox())
+    if sandbox is None:
+        return Check("python tool", "warn", "not offered: no sandbox on this machine", "install bubblewrap (Linux)")
+    return Check("python tool", "ok", f"isolation level {sandbox.level} by {sandbox.name}")
 
 
 def _python() -> Check:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("agent", "memory", "tools", "runners", "configs")
 MAX_MODULE, MAX_FUNCTION = 400, 60
 SUPERVISED_BORDERS = {
+    "agent/events.py": "a listener",
     "agent/session.py": "a run",
     "memory/index/worker.py": "a background job",
     "memory/summaries/child.py": "a background job, in a child process",
@@ -23,7 +24,7 @@ SUPERVISED_BORDERS = {
     "tools/python/inside.py": "code of the model's, in the sandbox",
     "tools/visit/child.py": "a parser on a hostile document, in a child process",
 }
-"""Where ``except Exception`` may stand, and what it guards. Each keeps what happened: logged, or handed to the parent."""
+"""Where ``except Exception`` may stand, and what it guards. What happened is logged, or handed to the parent."""
 HEAVY = ("openai", "anthropic", "sentence_transformers", "wordllama", "trafilatura", "pypdf", "torch", "numpy")
 LEFTOVERS = re.compile(
     r"^(?:<{7}|>{7}|={7})(?: |$)"  # an unfinished merge
