@@ -75,8 +75,8 @@ def make_backbone(
 ) -> Backbone:
     """The backbone, with its limits and retries around it; makes no call.
 
-    ``env``: variables by name; ``sleep`` takes the waits between our own retries. Raises AuthFailed, naming the variable, when the provider needs a key and there is none;
-    a server on this machine needs none.
+    ``env``: variables by name; ``sleep`` takes the waits between our own retries. Raises AuthFailed, naming the
+    variable, when the provider needs a key and there is none; a server on this machine needs none.
     """
     backbone = _bare(config, env)
     if config.kind in _KEYS:

@@ -44,6 +44,11 @@ def results(step: Step) -> tuple[list[tuple[str, str]], list[str]]:
     return answered, loose
 
 
+def turn_messages(step: Step) -> tuple[Message, ...]:
+    """A dialogue turn of a host agent: its text, whoever spoke."""
+    return (Message("user", f"[{step.chunk_id}] {plain(defuse(step.thought or step.answer))}"),)
+
+
 def answer_messages(step: Step, answer: str) -> tuple[Message, ...]:
     """An earlier answer, then a user message: a request must not end with the model's own words."""
     after = f"[{step.chunk_id}] That was the answer to an earlier question"

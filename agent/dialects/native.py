@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agent.backbones.base import UnparsedCall
 from agent.dialects.base import Decision, Situation
-from agent.dialects.formats import answer_messages, functions_text, plain, results
+from agent.dialects.formats import answer_messages, functions_text, plain, results, turn_messages
 from agent.dialects.parsing import clean_object, parse_object, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
@@ -41,7 +41,9 @@ class NativeFormat:
         return (Message("system", system), Message("user", f"Question: {question}", cache_point=True))
 
     def step(self, step: Step) -> tuple[Message, ...]:
-        thought = plain(step.thought)
+        if step.kind == "turn":
+            return turn_messages(step)
+        thought = plain(step.thought).strip()
         if step.answer:
             return answer_messages(step, f"{thought}\n\n{step.answer}".strip())
         answered, loose = results(step)

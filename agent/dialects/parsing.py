@@ -35,12 +35,12 @@ def parse_json(text: str, *, closed: bool = False) -> JsonValue:
     text = text.strip()
     if len(text) > MAX_JSON_CHARS:
         raise ParseFailure(f"the JSON has {len(text)} characters; at most {MAX_JSON_CHARS} are read")
-    depth, in_string = _extent(text)
-    if depth.deepest > MAX_DEPTH:
-        raise ParseFailure(f"the JSON is nested {depth.deepest} deep; at most {MAX_DEPTH} levels are read")
     try:
         value = json.loads(text, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite)
     except (ValueError, RecursionError) as error:
+        depth, in_string = _extent(text)
+        if depth.deepest > MAX_DEPTH:
+            raise ParseFailure(f"the JSON is nested more than {MAX_DEPTH} levels deep") from error
         if in_string or (depth.open > 0 and not closed):
             raise ParseFailure(f"the JSON stops before its end: {quoted(text, tail=True)}", cut=True) from error
         value = _repaired(text, error)
@@ -159,8 +159,8 @@ def _repaired(text: str, error: Exception) -> object:
 
 def _clean(value: object, depth: int = 0) -> JsonValue:
     """Only what JSON can say and a store can hold: finite numbers, no lone surrogates, text keys."""
-    if depth > MAX_DEPTH + 1:
-        raise ParseFailure(f"the JSON is nested more than {MAX_DEPTH} deep")
+    if depth > MAX_DEPTH:
+        raise ParseFailure(f"the JSON is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, str):
         return scalars(value)
     if isinstance(value, bool) or value is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from agent.backbones.base import UnparsedCall
 from agent.dialects.base import Decision, Situation
-from agent.dialects.formats import answer_messages, function_json, plain, results
+from agent.dialects.formats import answer_messages, function_json, plain, results, turn_messages
 from agent.dialects.parsing import call_of, clean_object, parse_json, parse_object, unfenced, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
@@ -60,6 +60,8 @@ class TongyiFormat:
         return (Message("system", system), Message("user", question, cache_point=True))
 
     def step(self, step: Step) -> tuple[Message, ...]:
+        if step.kind == "turn":
+            return tuple(Message(message.role, _inert(message.content)) for message in turn_messages(step))
         thought = f"<think>\n{_inert(step.thought)}\n</think>\n" if step.thought else ""
         if step.answer:
             return answer_messages(step, f"{thought}<answer>{_inert(step.answer)}</answer>")

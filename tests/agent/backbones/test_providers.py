@@ -14,6 +14,7 @@ from agent.backbones.anthropic import AnthropicBackbone
 from agent.backbones.base import Backbone, UnparsedCall
 from agent.backbones.openai import OpenAIBackbone
 from agent.dialects.native import NativeDialect
+from agent.dialects.tongyi import SAMPLING, STOP, TongyiDialect
 from agent.errors import AuthFailed, BackboneFault, BadRequest, BrokenStream, ContextTooLong, RateLimited, Unavailable
 from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, StopReason, ToolCall, ToolSpec, Usage
 from runners.devserver.model_server import ModelServer
@@ -201,10 +202,11 @@ async def test_the_sdk_retries_its_own_errors(wire: str, connect: Connect) -> No
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("chunked", [True, False])
 async def test_a_stream_cut_anywhere_is_never_half_a_reply(wire: Wire, chunked: bool, connect: Connect) -> None:
-    """Every byte position; with ``chunked`` False a cut looks like the regular end of the body."""
+    """With ``chunked`` False, where a cut looks like the regular end of the body, every byte; else every fourth."""
     whole = Reply("Añ", tool_calls=(ToolCall("a", "f", {"q": "é"}),), usage=Usage(input_total=3, output=2))
     size = len(payload(Turn(whole), wire, "m", stream=True))
-    cuts = iter(range(size))
+    positions = range(0, size, 4 if chunked else 1)
+    cuts = iter(positions)
     outcomes = {"whole": 0, "broken": 0}
 
     async def one(backbone: Backbone) -> None:
@@ -219,10 +221,10 @@ async def test_a_stream_cut_anywhere_is_never_half_a_reply(wire: Wire, chunked: 
 
     with ModelServer(lambda _: Turn(whole, cut_after=next(cuts), chunked=chunked)) as server:
         backbone = connect(wire, server)
-        for _ in range(size):
+        for _ in positions:
             await one(backbone)
-    assert sum(outcomes.values()) == size
-    assert outcomes["broken"] > size / 2
+    assert sum(outcomes.values()) == len(positions)
+    assert outcomes["broken"] > len(positions) / 2
     assert next(cuts, None) is None
 
 
@@ -242,6 +244,23 @@ async def test_cancelling_in_the_middle_closes_the_connection(wire: str, after: 
 async def test_silence_past_the_timeout_is_a_fault(wire: str, connect: Connect) -> None:
     with ModelServer([Turn(Reply("text"), hang_after=30)]) as server, pytest.raises((BrokenStream, Unavailable)):
         await connect(wire, server, timeout_s=0.2).complete(ASK)
+
+
+@pytest.mark.parametrize("parsed", [False, True])
+async def test_the_tongyi_text_dialect_over_chat_completions(parsed: bool, connect: Connect) -> None:
+    """As the model writes it, and as a server with its own parsers hands it on."""
+    dialect = TongyiDialect()
+    text = '<think>hm</think>\n<tool_call>\n{"name": "search", "arguments": {"query": ["x"]}}\n</tool_call>'
+    call = Reply("", reasoning="hm", tool_calls=(ToolCall("a", "search", {"query": ["x"]}),))
+    with ModelServer([call if parsed else text, "<think>so</think><answer>Paris [c1]</answer>"]) as server:
+        backbone = connect("openai", server)
+        request = Request(messages=dialect.step_format([SEARCH]).preamble("Where?"), stop=STOP, sampling=SAMPLING)
+        first = dialect.parse(await backbone.complete(request), 1)
+        last = dialect.parse(await backbone.complete(request), 2)
+    assert (first.thought, first.calls) == ("hm", (ToolCall("s1.0", "search", {"queries": ["x"]}),))
+    assert (last.thought, last.answer) == ("so", "Paris [c1]")
+    body = server.requests[0].body
+    assert (body["stop"], body["presence_penalty"], "tools" in body) == (list(STOP), 1.1, False)
 
 
 async def test_a_refused_option_is_left_out_from_then_on(connect: Connect) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent.backbones.factory import BackboneConfig, make_backbone
+from agent.backbones.openai import OpenAIBackbone
 from agent.backbones.retrying import Retrying
 from agent.backbones.scripted import ScriptedBackbone
 from agent.backbones.throttled import Throttled
@@ -60,6 +61,15 @@ async def test_the_deadline_covers_all_tries() -> None:
     backbone = Retrying(ScriptedBackbone([BrokenStream("a")]), deadline_s=0.05, sleep=never)
     with pytest.raises(Unavailable, match=r"within 0\.05 s"):
         await backbone.complete(ASK)
+
+
+async def test_a_drip_ends_at_the_deadline_and_the_connection_closes() -> None:
+    with ModelServer([Turn(Reply("text"), drip_s=0.02)]) as server:
+        inner = OpenAIBackbone(model="m", api_key="k", base_urls=[f"{server.url}/v1"], max_retries=0)
+        with pytest.raises(Unavailable, match="no whole reply"):
+            await Retrying(inner, deadline_s=0.5).complete(ASK)
+        assert await asyncio.to_thread(server.left.wait, 5)
+        await inner.aclose()
 
 
 async def test_concurrency_is_bounded() -> None:

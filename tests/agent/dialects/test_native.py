@@ -4,6 +4,7 @@ import pytest
 
 from agent.backbones.base import UnparsedCall
 from agent.dialects.native import MAX_CALLS, NativeDialect
+from agent.dialects.tongyi import TongyiDialect
 from agent.errors import ParseFailure
 from memory.records import Observation, Reply, Step, ToolCall, ToolSpec
 
@@ -112,13 +113,16 @@ def test_format_links_every_call_to_one_result() -> None:
         Step(1, kind="note", thought="garbled", observations=(Observation("", "parse", "not JSON", error="parse"),)),
         Step(1, kind="note", observations=(Observation("", "session", "interrupted"),)),
         Step(1, kind="turn", thought="hello"),
+        Step(1, kind="note", thought="  "),
         Step(1, thought="x", calls=(ToolCall("s1.1", "search"),), observations=(Observation("s1.1", "search", "r"),)),
     ],
 )
 def test_every_kind_of_step_ends_with_a_message_of_the_other_side(step: Step) -> None:
-    messages = DIALECT.step_format([]).step(step)
-    assert messages[-1].role in ("user", "tool")
-    assert all(message.content or message.tool_calls for message in messages)
+    for dialect in (DIALECT, TongyiDialect()):
+        messages = dialect.step_format([]).step(step)
+        assert messages[-1].role in ("user", "tool")
+        assert all(message.content.strip() or message.tool_calls for message in messages)
+        assert "[c1]" in messages[-1].content
 
 
 def test_page_text_cannot_forge_headers_or_special_tokens() -> None:
