@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from memory.chunking import full_text
 from memory.ports import ChunkStore, Clock, Completion, TokenCounter
+from memory.stored import UsageRow
 from memory.summaries.base import Summariser, SummaryJob
 from memory.summaries.config import SummaryConfig
 from memory.summaries.llm import LlmSummariser
@@ -19,8 +22,10 @@ def build_worker(
     completion: Completion | None = None,
     *,
     window: int = 32_000,
+    record: Callable[[UsageRow], Awaitable[None]] | None = None,
 ) -> SummaryWorker | None:
-    """None when summaries are off. ``window``: input and output tokens of the completion, which the worker will close.
+    """None when summaries are off. ``window``: input and output tokens of the completion, which the
+    worker will close. ``record``: told of every model call (default: the store).
 
     Raises ValueError when ``kind`` is ``llm`` and there is no completion.
     """
@@ -30,7 +35,7 @@ def build_worker(
     if config.kind == "llm":
         if completion is None:
             raise ValueError("summaries by a model need a completion")
-        summariser = LlmSummariser(completion, config, counter, window=window, record=store.add_usage)
+        summariser = LlmSummariser(completion, config, counter, window=window, record=record or store.add_usage)
     else:
         summariser = ExtractiveSummariser(config, counter)
 

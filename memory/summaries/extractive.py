@@ -1,8 +1,9 @@
 """Extractive summaries: the sentences and fields that serve the question, and those that hold strings to the letter.
 
-Reciprocal-rank fusion (Cormack, Clarke, Buettcher 2009) of BM25 against the question and the step's own action, the
-encoder's similarity where one is given, and the density of salient strings. One round of pseudo-relevance feedback by
-names reaches the second hop of a question; neighbours of a good sentence gain a little. Pure and deterministic.
+Relevance is BM25 against the question and the step's own action, fused by reciprocal rank with the encoder's similarity
+where one is given (Cormack, Clarke, Buettcher 2009). One round of pseudo-relevance feedback by names reaches the second
+hop of a question, and neighbours of a good sentence gain a little. Sentences dense in salient strings are lifted.
+Pure and deterministic.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ VERSION = 1
 _FEEDBACK_UNITS = 3
 _FEEDBACK = 0.5
 _FROM_PREVIOUS, _FROM_NEXT = 0.3, 0.15
-_SALIENCE_WEIGHT = 0.3
+_SALIENCE_WEIGHT = 0.4
 _KINDS: dict[Profile, dict[Kind, float]] = {
     "research": {"url": 1, "date": 1, "identifier": 1.5, "number": 0.7, "quote": 0.7, "name": 1, "code": 0.5},
     "coding": {"url": 0.7, "date": 0.3, "identifier": 1.5, "number": 0.7, "quote": 0.7, "name": 0.3, "code": 2},
@@ -63,7 +64,7 @@ def summarise(
     body = text.strip()
     if count(body) <= brief_tokens:
         return body, body
-    found = units(body)
+    found = _distinct(units(body))
     if not found:
         return "", ""
     scores = score(found, question, profile, similarity)
@@ -72,18 +73,30 @@ def summarise(
     return detailed, brief if count(brief) <= count(detailed) else detailed
 
 
+def _distinct(found: Sequence[Unit]) -> list[Unit]:
+    """The first of each run of words: what a page repeats (menus, captions) says nothing twice."""
+    first: dict[str, Unit] = {}
+    for unit in found:
+        first.setdefault(_plain(unit.text).lower(), unit)
+    return list(first.values())
+
+
+def _plain(text: str) -> str:
+    return _SPACE.sub(" ", text)
+
+
 def score(found: Sequence[Unit], question: str, profile: Profile, similarity: Similarity | None = None) -> FloatArray:
     """(len(found),) fused score of each unit; action lines count as part of the query."""
     query = " ".join([question, *(unit.text for unit in found if unit.role == "action")])
     terms = " ".join(term for term in tokenize(query) if term not in _STOP)
     index = Bm25(f"{unit.heading} {unit.text}" for unit in found)
-    lexical = _smooth(_with_feedback(index, found, terms))
-    lists: list[FloatArray] = [lexical, _salience(found, terms, profile)]
-    weights = [1.0, _SALIENCE_WEIGHT]
+    relevance = _smooth(_with_feedback(index, found, terms), found)
     if similarity is not None:
-        lists.append(np.asarray(similarity(question, [unit.text for unit in found]), dtype=np.float64))
-        weights.append(1.0)
-    return reciprocal_rank(*lists, weights=weights)
+        similar = np.asarray(similarity(question, [unit.text for unit in found]), dtype=np.float64)
+        relevance = reciprocal_rank(relevance, similar)
+        relevance -= relevance.min()
+    # ranks would let the many small differences of salience outweigh the one sentence that answers
+    return _to_one(relevance) + _SALIENCE_WEIGHT * _to_one(_salience(found, terms, profile))
 
 
 def cut(text: str, limit: int, count: Count) -> str:
@@ -125,11 +138,18 @@ def _with_feedback(index: Bm25, found: Sequence[Unit], terms: str) -> FloatArray
     return first + _FEEDBACK * second * (float(first.max()) / peak) if peak > 0 else first
 
 
-def _smooth(scores: FloatArray) -> FloatArray:
-    smooth = scores.copy()
-    smooth[1:] += _FROM_PREVIOUS * scores[:-1]
-    smooth[:-1] += _FROM_NEXT * scores[1:]
-    return smooth
+def _smooth(scores: FloatArray, found: Sequence[Unit]) -> FloatArray:
+    """Sentences gain from their neighbours; fields, being whole by themselves, do not."""
+    giving = np.where([unit.is_field for unit in found], 0.0, scores)
+    gain = np.zeros_like(scores)
+    gain[1:] += _FROM_PREVIOUS * giving[:-1]
+    gain[:-1] += _FROM_NEXT * giving[1:]
+    return scores + gain
+
+
+def _to_one(scores: FloatArray) -> FloatArray:
+    peak = float(scores.max())
+    return scores / peak if peak > 0 else scores
 
 
 def _salience(found: Sequence[Unit], terms: str, profile: Profile) -> FloatArray:
@@ -162,20 +182,18 @@ def _compose(found: Sequence[Unit], scores: FloatArray, limit: int, count: Count
         if line:
             chosen[row] = line
             room -= count(line + "\n")
-    texts = {_SPACE.sub(" ", text).lower() for text in chosen.values()}
     smallest = max(4, limit // 12)
     for best in np.argsort(-scores, kind="stable"):
         row = int(best)
-        plain = _SPACE.sub(" ", found[row].text)
-        if row in chosen or found[row].role == "action" or plain.lower() in texts:
+        if found[row].role == "action":
             continue
+        plain = _plain(found[row].text)
         cost = count(plain + "\n")
         if cost > room and len(chosen) <= len(actions):
             plain = cut(plain, room - 1, count)
             cost = count(plain + "\n")
         if plain and cost <= room:
             chosen[row] = plain
-            texts.add(plain.lower())
             room -= cost
         if room < smallest:
             break
