@@ -7,6 +7,7 @@ first process only waits: it dies when the host's end of the channel closes, and
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import json
 import linecache
@@ -19,6 +20,7 @@ import struct
 import sys
 import traceback
 import types
+from pathlib import Path
 from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +36,7 @@ REPORT_ROOM = 64 << 20
 MAX_TEXT = 20_000
 MAX_FILES = 50
 OLD_ROOT = "/.old"
+PARSE: int = ast.PyCF_ONLY_AST
 
 
 def check(result: int, what: str) -> None:
@@ -59,41 +62,42 @@ def enter_view(view: Any, devices: list[str], workspace: str, size: int) -> None
     """A new root of tmpfs with nothing but the view in it."""
     mount("none", "/", "none", MS_REC | MS_PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
-    os.mkdir("/tmp" + OLD_ROOT)
+    Path("/tmp" + OLD_ROOT).mkdir()
     number = ctypes.c_long(SYS_PIVOT_ROOT[os.uname().machine])
     check(LIBC.syscall(number, b"/tmp", b"/tmp" + OLD_ROOT.encode()), "pivot_root")
     os.chdir("/")
     for source, target in view["binds"]:
         bind(source, target, READ_ONLY | NO_SUID | NO_DEV)
     for target, link in view["links"]:
-        os.makedirs(os.path.dirname(link), exist_ok=True)
-        os.symlink(target, link)
+        Path(link).parent.mkdir(parents=True, exist_ok=True)
+        Path(link).symlink_to(target)
     for path in view["hidden"]:
         mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=4k")
         restrict(path, READ_ONLY)
     for device in devices:
         bind(device, device, READ_ONLY | NO_SUID)
-    os.mkdir(workspace)
+    Path(workspace).mkdir()
     mount("tmpfs", workspace, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={size}")
-    os.symlink(workspace, "/tmp")
+    Path("/tmp").symlink_to(workspace)
     check(LIBC.umount2(OLD_ROOT.encode(), MNT_DETACH), "umount of the old root")
-    os.rmdir(OLD_ROOT)
+    Path(OLD_ROOT).rmdir()
     restrict("/", READ_ONLY, recursive=False)
     os.chdir(workspace)
 
 
 def bind(source: str, target: str, attributes: int) -> None:
-    if os.path.isdir(OLD_ROOT + source):
-        os.makedirs(target, exist_ok=True)
+    if Path(OLD_ROOT + source).is_dir():
+        Path(target).mkdir(parents=True, exist_ok=True)
     else:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).touch(0o444)
     mount(OLD_ROOT + source, target, "none", MS_BIND | MS_REC)
     restrict(target, attributes)
 
 
 def give_up(uid: int | None, limits: Any, program: bytes) -> None:
     """Limits, user id, capabilities, new privileges, system calls: in this order, for good."""
+    os.nice(5)  # busy code must not slow the run it belongs to
     size = limits["workspace"]
     for kind, soft, hard in (
         (resource.RLIMIT_AS, limits["memory"], limits["memory"] + REPORT_ROOM),
@@ -155,25 +159,19 @@ def self_check(wanted: Any, uid: int | None, workspace: str) -> list[str]:
         failed.append("the process namespace is shared")
     failed += [f"{path} is visible" for path in wanted["hidden"] if os.path.lexists(path)]
     failed += [f"{name} is in the environment" for name in os.environ if name not in (*wanted["environment"], "PWD")]
-    for path in ("/", os.path.dirname(os.__file__)):
-        if can_write(path):
-            failed.append(f"{path} can be written")
-    if not can_write(workspace):
+    failed += [f"{folder} can be written" for folder in (Path("/"), Path(os.__file__).parent) if can_write(folder)]
+    if not can_write(Path(workspace)):
         failed.append("the workspace cannot be written")
-    try:
-        with socket.socket() as probe:
-            probe.connect(("127.0.0.1", wanted["port"]))
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.connect(("127.0.0.1", wanted["port"]))
         failed.append("the network is reachable")
-    except OSError:
-        pass
     return failed
 
 
-def can_write(folder: str) -> bool:
-    path = os.path.join(folder, ".probe")
+def can_write(folder: Path) -> bool:
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
-        os.unlink(path)
+        (folder / ".probe").touch()
+        (folder / ".probe").unlink()
     except OSError:
         return False
     return True
@@ -185,6 +183,7 @@ class Cells:
     def __init__(self, workspace: str, memory: int) -> None:
         self.module = types.ModuleType("__main__")
         self.count = 0
+        self.pid = os.getpid()
         self.workspace = workspace
         self.memory = memory
         self.hard = memory + REPORT_ROOM
@@ -204,22 +203,24 @@ class Cells:
             error = clipped(report(raised))
             del raised
             resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.hard))
+        if os.getpid() != self.pid:
+            os._exit(0)  # a fork that the code let run on: there is one worker
         for stream in (sys.stdout, sys.stderr):
-            try:
+            with contextlib.suppress(BaseException):  # the code may have replaced it
                 stream.flush()
-            except BaseException:  # noqa: BLE001, S110 - a stream that the code replaced
-                pass
         changed = [name for name, stamp in self.files().items() if before.get(name) != stamp]
         return {"value": value, "error": error, "files": sorted(changed)[:MAX_FILES]}
 
     def evaluate(self, code: str, name: str) -> object:
         """The value of the last expression, None without one."""
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
-        tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        tree: ast.Module = compile(code, name, "exec", PARSE, dont_inherit=True)
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
         scope = self.module.__dict__
         exec(compile(tree, name, "exec", dont_inherit=True), scope)
-        if last is None:
+        if not isinstance(last, ast.Expr):
             return None
         return eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), scope)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
@@ -152,11 +152,9 @@ def _shared_namespaces(worker: Worker) -> list[str]:
     shared = []
     for pid in descendants(worker.pid)[-1:]:
         for kind in ("net", "pid", "mnt", "ipc", "uts"):
-            try:
-                if os.readlink(f"/proc/{pid}/ns/{kind}") == os.readlink(f"/proc/self/ns/{kind}"):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/ns/{kind}").readlink() == Path(f"/proc/self/ns/{kind}").readlink():
                     shared.append(f"the {kind} namespace is shared")
-            except OSError:
-                continue
     return shared
 
 

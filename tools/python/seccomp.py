@@ -92,10 +92,15 @@ def supported(machine: str) -> bool:
     return machine in _COLUMN
 
 
+def denied(machine: str) -> dict[str, int]:
+    """Number of every denied call. Raises KeyError for an unknown architecture."""
+    column = _COLUMN[machine]
+    return {name: number for name, pair in _NUMBERS.items() if (number := pair[column]) is not None}
+
+
 def program(machine: str) -> bytes:
     """The filter, 8 bytes an instruction. Raises KeyError for an unknown architecture."""
     column = _COLUMN[machine]
-    denied = sorted(number for pair in _NUMBERS.values() if (number := pair[column]) is not None)
     out = [
         _instruction(_LOAD, _AT_ARCH),
         _instruction(_JUMP_EQ, _AUDIT_ARCH[column], yes=1),
@@ -104,7 +109,7 @@ def program(machine: str) -> bytes:
     ]
     if machine == "x86_64":
         out += [_instruction(_JUMP_GE, _X32_BIT, no=1), _instruction(_RETURN, _KILL)]
-    for number in denied:
+    for number in sorted(denied(machine).values()):
         out += [_instruction(_JUMP_EQ, number, no=1), _instruction(_RETURN, _ERRNO | errno.EPERM)]
     # glibc falls back from clone3 (whose flags a filter cannot read) to clone
     out += [_instruction(_JUMP_EQ, _CLONE3, no=1), _instruction(_RETURN, _ERRNO | errno.ENOSYS)]

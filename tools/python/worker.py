@@ -110,9 +110,11 @@ class Worker:
         """Send a line (None: send nothing) and wait for the line that answers. Raises WorkerEnded."""
         if self._ended is not None:
             raise WorkerEnded(self._ended)
-        reply = self._reply = self._loop.create_future()
+        reply: asyncio.Future[bytes] = self._loop.create_future()
+        self._reply = reply
         try:
             if message is not None:
+                self._buffer.clear()  # what the code wrote to our channel by itself
                 await self._loop.sock_sendall(self._channel, message)
             while not (await asyncio.wait({reply}, timeout=WATCH_S))[0]:
                 if resident_bytes(descendants(self.pid)) > 2 * self._limits.memory:

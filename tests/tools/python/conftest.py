@@ -1,0 +1,39 @@
+"""Sandboxes of every mechanism that this host has; what it has not is skipped by name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from tools.python.base import Limits
+from tools.python.local import LocalSandbox
+from tools.python.mechanisms import Mechanism, available
+
+Make = Callable[..., LocalSandbox]
+
+
+@pytest.fixture(params=["bubblewrap", "namespaces"])
+def mechanism(request: pytest.FixtureRequest) -> Mechanism:
+    for one in available():
+        if one.name == request.param:
+            return one
+    pytest.skip(f"NO ISOLATION by {request.param} on this host: the sandbox goes untested")
+
+
+@pytest.fixture
+async def make(mechanism: Mechanism) -> AsyncIterator[Make]:
+    made: list[LocalSandbox] = []
+
+    def one(limits: Limits | None = None) -> LocalSandbox:
+        made.append(LocalSandbox(mechanism, limits=limits))
+        return made[-1]
+
+    yield one
+    for sandbox in made:
+        await sandbox.aclose()
+
+
+@pytest.fixture
+def sandbox(make: Make) -> LocalSandbox:
+    return make()
