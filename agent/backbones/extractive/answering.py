@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.backbones.extractive.chain import Trail, Value, countries, follow, later, life_dates, year_of
 from agent.backbones.extractive.docs import answer_doc
-from agent.backbones.extractive.names import date_value, key
+from agent.backbones.extractive.names import YEAR, date_value, key
 from agent.backbones.extractive.pages import Page, Passage, Scorer, find_page
 from agent.backbones.extractive.question import Question
 from agent.backbones.extractive.spans import best_span, covers
@@ -47,16 +47,27 @@ def answer(question: Question, pages: Sequence[Page], scorer: Scorer, found: Seq
     if question.doc is not None:
         told = answer_doc(question.doc, pages)
         if told is not None:
-            return Answer(told.span, (), told.sure, quote=f"{told.quote} [c{told.page.chunk}]")
+            support = (Passage(told.page, 0, 1.0),) if told.page.sentences else ()
+            return Answer(told.span, support, told.sure, quote=f"{told.quote} [c{told.page.chunk}]")
     if question.options and len(found) == 2:
         compared = _compare(question, found, pages)
         if compared:
             return compared
     finished = [trail for trail in found if trail.done and not question.options]
-    if finished:
+    if finished and not question.rest:
         values = finished[0].values
-        return Answer(values[-1].text, _support(values), sure=True)
-    return _read(question, pages, scorer, found)
+        return Answer(_shaped(question, values[-1].text), _support(values), sure=True)
+    read = _read(question, pages, scorer, found)
+    if question.options and question.kind == "choice" and read.span:
+        # undecided: still one of the two
+        return Answer(question.options[0], read.support)
+    return read
+
+
+def _shaped(question: Question, text: str) -> str:
+    """A year where a year was asked for."""
+    year = YEAR.search(text) if question.kind == "year" else None
+    return year.group() if year else text
 
 
 def _bare(name: str, pages: Sequence[Page]) -> Trail:

@@ -16,6 +16,7 @@ _DASH = re.compile(r"\s*[–—]\s*|\s+-\s*|\s*-\s+")
 _BORN = re.compile(r"\bborn\b", re.IGNORECASE)
 _DIED = re.compile(r"\b(?:died|death|killed|murdered|assassinated|executed|passed away)\b", re.IGNORECASE)
 _FOUNDED = re.compile(r"\b(?:founded|established|formed|opened|incorporated|created|started)\b", re.IGNORECASE)
+_PHRASE = re.compile(r"\s*(?:a |an |the )?([\w' -]{3,60}?)(?=[,.;()]|\s(?:in|on|at|while|when|after|and|aged)\b|$)")
 _REACH = 90
 """Characters after an anchor within which its value begins."""
 
@@ -210,16 +211,31 @@ def _name_after(sentence: str, at: int, page: Page, index: int, *, place: bool =
             return None
         if is_demonym(name.text) or key(name.text) == own or name.text.lower() in _TITLES:
             continue
+        if not place and _describes(window, name.end):
+            continue
         if place and (DATE.fullmatch(name.text) or name.text.split()[0] in _MONTHS):
             continue
         return Value(name.text, Passage(page, index, 1.0))
     return None
 
 
-_TITLES = frozenset("jr sr mr mrs dr sir king queen prince princess emperor president hollywood".split())  # noqa: SIM905
-_MONTHS = frozenset(
-    "January February March April May June July August September October November December".split()  # noqa: SIM905
+def _describes(window: str, end: int) -> bool:
+    """Whether a name stands before a noun it belongs to (``former Lillestrøm player Kjetil Osvold``)."""
+    after = re.match(r"\s+([a-z][\w-]+)", window[end:])
+    if after is None or after[1] in _FUNCTION_WORDS:
+        return False
+    return any(name.start > end for name in find_names(window[:_REACH])) and not after[1].endswith("ed")
+
+
+_FUNCTION = (
+    "and or in with for as at on from to by of who which that is was are were starring based about after before until "
+    "when while where but under via also had has have"
 )
+_FUNCTION_WORDS = frozenset(_FUNCTION.split())
+_NO_NAME = "jr sr mr mrs dr sir king queen prince princess emperor president hollywood"
+_TITLES = frozenset(_NO_NAME.split())
+_MONTH_NAMES = "January February March April May June July August September October November December"
+_MONTHS = frozenset(_MONTH_NAMES.split())
 
 
 def _phrase_after(sentence: str, at: int, page: Page, index: int) -> Value | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.backbones.extractive.answering import Answer, answer, trails
 from agent.backbones.extractive.names import key
-from agent.backbones.extractive.pages import Page, Scorer, read_hits, read_pages
+from agent.backbones.extractive.pages import Hit, Page, Scorer, block_title, read_hits, read_pages, title_match
 from agent.backbones.extractive.planning import Choice, Wanted, choose, queries, wanted
 from agent.backbones.extractive.question import Question, analyse
 from agent.backbones.extractive.scene import Scene
@@ -14,6 +14,8 @@ from memory.records import JsonValue
 
 MAX_VISITS = 6
 """Pages read for one question; two more when a chain is being followed."""
+MAX_GLIMPSES = 3
+"""For one question."""
 GOOD = 0.42
 """Value from which a listed page is worth a visit that nothing forces."""
 
@@ -22,6 +24,7 @@ GOOD = 0.42
 class _View:
     question: Question
     pages: list[Page]
+    hits: dict[str, Hit]
     names: list[Wanted]
     found: Answer
     scorer: Scorer
@@ -31,7 +34,7 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
     """The action as the guided dialect writes it; always one that the schema allows."""
     legal = scene.legal
     view = _view(scene)
-    choice = choose(view.question, legal.urls, read_hits(scene.blocks), view.pages, view.names, view.scorer)
+    choice = choose(view.question, legal.urls, view.hits, view.pages, view.names, view.scorer)
     if legal.answer:
         if not (legal.search or legal.urls or legal.glimpses) or (
             scene.steps_left is not None and scene.steps_left <= 1
@@ -39,13 +42,18 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
             return _answer(view)
         if view.found.sure:
             return _answer(view)
+        chunk = _worth_a_glimpse(view, scene)
+        if chunk:
+            return {"thought": f"see {chunk} in full", "action": "glimpse", "chunk_id": chunk}
         limit = MAX_VISITS + (2 if any(item.weight >= 0.95 for item in view.names) else 0)
         if scene.visits >= limit:
             return _answer(view)
-    if choice is not None and (not legal.answer or _worth_it(choice, view, scene)):
+    needed = [item for item in view.names if item.weight >= 0.9]
+    made = queries(view.question, scene, view.pages, view.scorer, needed or view.names) if legal.search else []
+    unlisted = bool(needed) and (choice is None or choice.value < needed[0].weight * 0.7)
+    if choice is not None and (not legal.answer or (choice.value >= GOOD and not (unlisted and made))):
         return _visit(choice, view)
     if legal.search:
-        made = queries(view.question, scene, view.pages, view.scorer, view.names)
         if made and (not legal.answer or _rounds(scene) < 4):
             return {"thought": "look for " + "; ".join(made), "action": "search", "queries": list(made)}
         if not legal.answer:
@@ -60,12 +68,27 @@ def _view(scene: Scene) -> _View:
     pages = read_pages(scene)
     scorer = Scorer(question.words, pages)
     found = trails(question, pages)
-    names = wanted(question, pages, scorer, found)
-    return _View(question, pages, names, answer(question, pages, scorer, found), scorer)
+    hits = read_hits(scene.blocks)
+    names = wanted(question, scene, hits, pages, scorer, found)
+    return _View(question, pages, hits, names, answer(question, pages, scorer, found), scorer)
 
 
-def _worth_it(choice: Choice, view: _View, scene: Scene) -> bool:
-    return choice.value >= GOOD
+def _worth_a_glimpse(view: _View, scene: Scene) -> str:
+    """The compressed chunk that the answer rests on, or that is about a name looked for; "" when there is none."""
+    if sum(block.tool == "glimpse" for block in scene.blocks if block.current) >= MAX_GLIMPSES:
+        return ""
+    legal = set(scene.legal.glimpses)
+    for passage in view.found.support:
+        if not passage.page.whole and f"c{passage.page.chunk}" in legal:
+            return f"c{passage.page.chunk}"
+    shown = {page.chunk for page in view.pages if page.whole}
+    names = [*view.question.names, *(item.name for item in view.names)]
+    for block in reversed(scene.blocks):
+        if block.tool == "visit" and block.chunk not in shown and f"c{block.chunk}" in legal:
+            title = block_title(block, view.hits)
+            if any(title_match(name, title) >= 0.7 for name in names):
+                return f"c{block.chunk}"
+    return ""
 
 
 def _rounds(scene: Scene) -> int:

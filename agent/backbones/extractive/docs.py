@@ -16,13 +16,17 @@ from agent.backbones.extractive.words import stem, stems
 from memory.text.sentences import split
 
 Ask: TypeAlias = Literal["return", "default", "raise", "module", "member", "what"]
-_DOTTED = re.compile(r"(?<![\w./])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?(?![\w/])|\b[a-z]+(?:_[a-z0-9]+)+\b|\b\w+\(\)")
+_DOTTED = re.compile(
+    r"(?<![\w./])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?(?![\w/])|\b[a-z]+(?:_[a-z0-9]+)+\b|\b\w+\(\)"
+)
 _SUBJECT = re.compile(
     r"\bdoes (?:the )?(?:built-?in )?([a-z]\w*) (?:return|raise|do|test|yield|mean|accept|take|compute|print)\b"
     r"|\bthe (?:built-?in )?([a-z]\w+) (?:function|method|constructor|class|decorator|built-?in|exception)\b"
     r"|\b([A-Z]\w+) (?:class|exception|method)\b"
 )
-_NO_SUBJECT = frozenset(("it", "this", "that", "python", "one", "base", "same", "which", "what", "first", "built", "parent"))
+_NO_SUBJECT = frozenset(
+    ("it", "this", "that", "python", "one", "base", "same", "which", "what", "first", "built", "parent")
+)
 _TOPIC = re.compile(
     r"\b(?:modules?|functions?|methods?|exceptions?|constructor|decorator|keyword argument|parameter|default value|"
     r"built-?ins?|standard library|python)\b",
@@ -34,8 +38,9 @@ _HEAD = re.compile(
 )
 _ERROR = re.compile(r"\b(?:[A-Z]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b")
 _RAISED = re.compile(r"\b[Rr]ais(?:es?|ed|ing)\s+(?:an?\s+|the\s+)?([A-Za-z_.]*[A-Z]\w+)")
-_RETURNS = re.compile(r"\b(?:[Rr]eturn(?:s|ed|ing)?|[Yy]ields?|-->|->)\b:?\s*")
+_RETURNS = re.compile(r"\b(?:[Rr]eturn(?:s|ed|ing)?|[Yy]ields?)\b(?! values?\b):?\s*")
 _BOILER = re.compile(r", an? (?:built-in )?(?:function|class)\b|^Contents of\b|^Functions:$")
+_NEGATION = re.compile(r"\b(?:not|no|None|never|without|empty|n't)\b")
 MAX_QUOTE = 600
 
 
@@ -46,6 +51,7 @@ class DocQuestion:
     subjects: tuple[str, ...]
     ask: Ask
     words: tuple[str, ...]
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ def doc_question(text: str) -> DocQuestion | None:
         return None
     said = {part.lower() for subject in subjects for part in subject.split(".")}
     words = tuple(term for term in stems(text) if term not in {stem(part) for part in said})
-    return DocQuestion(subjects, _ask(text), words)
+    return DocQuestion(subjects, _ask(text), words, bool(_NEGATION.search(text)))
 
 
 def answer_doc(question: DocQuestion, pages: Sequence[Page]) -> DocAnswer | None:
@@ -126,13 +132,16 @@ def _paragraphs(lines: Sequence[str]) -> tuple[str, ...]:
 
 def _ask(text: str) -> Ask:
     lower = text.lower()
-    if re.search(r"\b(?:which|what) (?:standard |standard library |built-?in )?(?:python )?(?:library )?(?:module|package)\b", lower):
+    if re.search(
+        r"\b(?:which|what) (?:standard |standard library |built-?in )?(?:python )?(?:library )?(?:module|package)\b",
+        lower,
+    ):
         return "module"
     if "default" in lower:
         return "default"
-    if re.search(r"\bexceptions?\b|\berror\b|\braises?\b", lower):
+    if re.search(r"\braise", lower):
         return "raise"
-    if re.search(r"\b(?:which|what) (?:[\w-]+ )?(?:functions?|method|class|decorator|constant)\b", lower):
+    if re.search(r"\b(?:which|what) (?:[\w-]+ )?(?:functions?|method|class|decorator|constant|exception)\b", lower):
         return "member"
     return "return" if re.search(r"\b(?:return|yield)s?\b", lower) else "what"
 
@@ -150,9 +159,7 @@ def _named(question: DocQuestion, entry: Entry, page: Page) -> float:
     return best
 
 
-def _readings(
-    question: DocQuestion, entry: Entry, page: Page, named: float
-) -> Iterator[tuple[DocAnswer, float]]:
+def _readings(question: DocQuestion, entry: Entry, page: Page, named: float) -> Iterator[tuple[DocAnswer, float]]:
     """(answer, score) for what an entry says."""
     sure = named >= 1.0
     if question.ask == "default":
@@ -166,6 +173,8 @@ def _readings(
     for paragraph in entry.paragraphs:
         for sentence in split(paragraph):
             overlap = _overlap(question.words, sentence)
+            if question.negated:
+                overlap += 0.2 if _NEGATION.search(sentence) else 0.0
             span, bonus = _span(question.ask, sentence, first)
             if span:
                 yield DocAnswer(span, _clip(sentence), page, sure), named + bonus + overlap
@@ -180,7 +189,11 @@ def _owners(question: DocQuestion, entry: Entry, page: Page) -> Iterator[tuple[D
     lead = entry.paragraphs[0] if entry.paragraphs else ""
     path = page.title.split(" ")[0]
     text = f"{entry.signature} {lead}"
-    words = [word for word in question.words if word not in ("modul", "function", "class", "method", "python", "provid", "implement", "access")]
+    words = [
+        word
+        for word in question.words
+        if word not in ("modul", "function", "class", "method", "python", "provid", "implement", "access")
+    ]
     score = _overlap(words, f"{text} {path}")
     whole = "module" in page.title or entry.name == path
     if module:
@@ -188,6 +201,8 @@ def _owners(question: DocQuestion, entry: Entry, page: Page) -> Iterator[tuple[D
         score += 0.3 if entry.name == path else 0.0
     else:
         span = entry.name
+        parts = [stem(part) for part in entry.name.rpartition(".")[2].lower().split("_")]
+        score += 0.4 * sum(part in words for part in parts) / len(parts)
     quote = _clip(f"{entry.signature} {lead}" if lead and lead not in entry.signature else entry.signature)
     if score > 0.3:
         yield DocAnswer(span, quote, page, sure=score >= 0.9), score
@@ -216,8 +231,8 @@ def _span(ask: Ask, sentence: str, first: bool) -> tuple[str, float]:
     if ask == "return":
         match = _RETURNS.search(sentence)
         if match is None:
-            return (_clip(sentence, 160), 0.0) if first else ("", 0.0)
-        return _clip(sentence[match.end() :] or sentence, 160), 0.5
+            return (_clip(sentence, 160), 0.1) if first else ("", 0.0)
+        return _clip(sentence[match.end() :] or sentence, 160), 0.6 if match.start() == 0 else 0.45
     if ask == "default":
         match = re.search(r"\bdefaults? (?:to|is|value is|value of)\s+([^\s,;]+)", sentence)
         if match:
@@ -233,7 +248,9 @@ def _overlap(words: Sequence[str], text: str) -> float:
 
 
 def _is_host(text: str) -> bool:
-    return bool(re.search(r"\.(?:com|org|net|edu|gov|io|uk|de)$", text)) or bool(re.fullmatch(r"(?:[A-Za-z]\.)+[A-Za-z]?", text))
+    return bool(re.search(r"\.(?:com|org|net|edu|gov|io|uk|de)$", text)) or bool(
+        re.fullmatch(r"(?:[A-Za-z]\.)+[A-Za-z]?", text)
+    )
 
 
 def _clip(text: str, limit: int = MAX_QUOTE) -> str:

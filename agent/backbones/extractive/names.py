@@ -28,16 +28,18 @@ NUMBER = re.compile(
     rf"(?:[$€£]\s?)?\b\d[\d,]*(?:\.\d+)?(?:\s?%|\s(?:million|billion|percent)\b)?|\b(?:{_NUMBER_WORDS})\b",
     re.IGNORECASE,
 )
-_MONTHS = {name: i for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_MONTH_KEYS = "jan feb mar apr may jun jul aug sep oct nov dec"
+_MONTHS = {name: i for i, name in enumerate(_MONTH_KEYS.split(), 1)}
 _PARENTHESIS = re.compile(r"\s*\([^()]*\)")
 _NOT_WORD = re.compile(r"[^\w]+")
-_COMMON = frozenset(
+_COMMON_WORDS = (
     "the a an it its he she they his her their in on at of for from to by with as and or but if when while where who "
     "what which why how after before during since until also however there this that these those is was are were has "
     "have had be been did does do can will would may all some many most both each other another such than then so i we "
     "you my our your not no yes one two three first second later although despite because born died known film album "
-    "between among along besides under over into out up what's".split()
+    "between among along besides under over into out up what's"
 )
+_COMMON = frozenset(_COMMON_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)

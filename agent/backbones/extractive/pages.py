@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,6 +20,10 @@ _LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\((\S{1,500}?)\)")
 _ITEM = re.compile(r"^\s*(\d+)[.)]\s+(.*)$")
 _TITLE = re.compile(r"^\s*(?:#{1,2}\s+|[Tt]itle:\s*|[Pp]age:\s*)(.{1,200})$")
 _ADDRESS = re.compile(r"^\s*(?:(?:url|source|address|page)\b\W*)?(?:<?https?://\S+|\d+ of \d+)", re.IGNORECASE)
+_NOTE = re.compile(r"^\((?:whole page|page \d|extract of|found places|no page)[^\n]*\)$")
+_EVIDENCE = "Evidence in page:\n"
+_BEGINNING = "\n\nStart of page:\n"
+_SIZE = re.compile(r"(?: \(\+\d+ calls\))?, (?:\d+K? chars|\w+)$")
 _URL = re.compile(r"https?://[^\s<>\"')\]]+")
 
 
@@ -99,8 +103,18 @@ def _listed(text: str) -> tuple[Hit, ...]:
     return tuple(hits)
 
 
+def block_title(block: Block, hits: Mapping[str, Hit]) -> str:
+    """Title of the page that a visit read, as far as the block or a listed hit says it."""
+    if block.level == "placeholder":
+        return _SIZE.sub("", block.text)
+    for url in block.argument_texts("urls"):
+        if url in hits:
+            return hits[url].title
+    return _page_text(block.text, "")[0]
+
+
 def read_pages(scene: Scene) -> list[Page]:
-    """The visible pages, newest view of each chunk, in order of their chunks. Searches, failures and answers are none."""
+    """The visible pages, the finest view of each chunk, in order of chunks. Searches, failures, answers are none."""
     titles = {hit.url: hit.title for hit in read_hits(scene.blocks).values()}
     best: dict[int, Page] = {}
     for block in scene.blocks:
@@ -119,19 +133,26 @@ def read_pages(scene: Scene) -> list[Page]:
 
 @lru_cache(maxsize=512)
 def _page_text(text: str, title: str) -> tuple[str, str, tuple[str, ...]]:
-    """(title, text, sentences) of an observation of a page; its head (title, address) is cut off, links become their text."""
+    """(title, text, sentences) of an observation of a page; its head (title, address, notes) is cut off, links become
+    their text, and the start of the page comes before passages picked out of it."""
+    link = _LINK.match(text)
+    if link and not title:
+        title = html.unescape(link[1])
     text = html.unescape(_LINK.sub(r"\1", text))
     lines = text.splitlines()
-    start = 0
-    for number, line in enumerate(lines[:8]):
+    start = 1 if link else 0
+    for number, line in enumerate(lines[start:8], start):
         head = _TITLE.match(line)
         if head and not title:
             title = head[1].strip()
-        if head or not line.strip() or _ADDRESS.match(line) or line.strip() == title:
+        if head or not line.strip() or _ADDRESS.match(line) or _NOTE.match(line) or line.strip() == title:
             start = number + 1
         else:
             break
     text = "\n".join(lines[start:])
+    evidence, _, beginning = text.removeprefix(_EVIDENCE).partition(_BEGINNING)
+    if beginning and text.startswith(_EVIDENCE):
+        text = f"{beginning}\n\n{evidence}"
     return title, text, tuple(split(text)[:MAX_SENTENCES])
 
 

@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-# country: demonyms; other names
+# country: demonyms; other names (a country may have several lines)
 _TABLE = """
 United States: American; U.S.; USA; US; United States of America; America
-United Kingdom: British, English, Scottish, Welsh, Northern Irish; UK; U.K.; Britain; Great Britain; England; Scotland; Wales; Northern Ireland
-Canada: Canadian, Canadien; Quebec; Ontario; Saskatchewan; Manitoba; Alberta; British Columbia; Nova Scotia; New Brunswick; Newfoundland; Yukon
+United Kingdom: British, English, Scottish, Welsh, Northern Irish; UK; U.K.; Britain; Great Britain
+United Kingdom: British; England; Scotland; Wales; Northern Ireland
+Canada: Canadian, Canadien; Quebec; Ontario; Saskatchewan; Manitoba; Alberta
+Canada: Canadian; British Columbia; Nova Scotia; New Brunswick; Newfoundland; Yukon
 Australia: Australian; Queensland; New South Wales; Tasmania; South Australia; Western Australia
 New Zealand: New Zealand, Kiwi;
 Ireland: Irish; Republic of Ireland
@@ -66,7 +68,8 @@ Kyrgyzstan: Kyrgyz;
 Tajikistan: Tajik;
 Afghanistan: Afghan;
 Pakistan: Pakistani;
-India: Indian, Bengali, Tamil, Telugu, Malayalam, Kannada, Hindi, Marathi, Gujarati, Punjabi; Tamil Nadu; Kerala; Karnataka; Maharashtra; West Bengal; Uttar Pradesh; Andhra Pradesh; Rajasthan; Gujarat; Bihar
+India: Indian, Bengali, Tamil, Telugu, Malayalam, Kannada, Hindi, Marathi, Gujarati, Punjabi; Tamil Nadu
+India: Indian; Kerala; Karnataka; Maharashtra; West Bengal; Uttar Pradesh; Andhra Pradesh; Rajasthan; Gujarat; Bihar
 Bangladesh: Bangladeshi;
 Nepal: Nepalese, Nepali;
 Sri Lanka: Sri Lankan, Sinhalese; Ceylon

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.backbones.extractive.answering import bridged
 from agent.backbones.extractive.chain import Trail
 from agent.backbones.extractive.names import find_names, key
 from agent.backbones.extractive.pages import Hit, Page, Scorer, find_page, sentence_stems, title_match
 from agent.backbones.extractive.places import is_country, is_demonym
 from agent.backbones.extractive.question import Question
 from agent.backbones.extractive.scene import Scene
-from agent.backbones.extractive.answering import bridged
 
 MAX_QUERY_WORDS = 24
 _MONTH = re.compile(
@@ -38,9 +38,18 @@ class Choice:
     value: float
 
 
-def wanted(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequence[Trail]) -> list[Wanted]:
+def wanted(
+    question: Question,
+    scene: Scene,
+    hits: dict[str, Hit],
+    pages: Sequence[Page],
+    scorer: Scorer,
+    found: Sequence[Trail],
+) -> list[Wanted]:
     """Names to look for, most needed first."""
-    names = [Wanted(trail.missing, 1.0 if trail.values else 0.9, trail.role) for trail in found if trail.missing]
+    ends = [trail.values[-1].text for trail in found if trail.done and trail.values and question.rest]
+    names = [Wanted(name, 0.9) for name in ends if not question.options and find_page(name, pages) is None]
+    names += [Wanted(trail.missing, 1.0 if trail.values else 0.9, trail.role) for trail in found if trail.missing]
     last = [trail.values[-1].text for trail in found if question.options and trail.done and trail.values]
     if question.options and any(relation.name == "country" for relation in question.chain):
         # the country of two directors: their own pages say it
@@ -54,8 +63,18 @@ def wanted(question: Question, pages: Sequence[Page], scorer: Scorer, found: Seq
         names += bridges(question, pages, scorer)
     best: dict[str, Wanted] = {}
     for item in sorted(names, key=lambda item: -item.weight):
-        best.setdefault(key(item.name), item)
+        if not _hopeless(item, scene, hits):
+            best.setdefault(key(item.name), item)
     return list(best.values())
+
+
+def _hopeless(item: Wanted, scene: Scene, hits: dict[str, Hit]) -> bool:
+    """It was asked for by name, and no listed page that is still to be read has the name."""
+    if not any(key(query) in (key(item.name), key(f"{item.name} {item.role}")) for query in scene.asked):
+        return False
+    return not any(title_match(item.name, hits[url].title) >= 0.7 for url in scene.legal.urls if url in hits) and bool(
+        hits
+    )
 
 
 def bridges(question: Question, pages: Sequence[Page], scorer: Scorer, limit: int = 6) -> list[Wanted]:
@@ -97,8 +116,8 @@ def queries(
                 add(name.rpartition(".")[2])
         add(" ".join(question.words) or question.text)
         return made[: scene.legal.max_queries]
-    rest = scorer.uncovered(pages)
-    words = [word for word in question.words if any(word.startswith(stem[:4]) for stem in rest)]
+    missing = scorer.uncovered(pages)
+    words = list(question.rest) or [word for word in question.words if any(word.startswith(w[:4]) for w in missing)]
     for item in names[:3]:
         add(f"{item.name} {item.role}")
         if item.weight < 0.95:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from agent.backbones.extractive.docs import DocQuestion, doc_question
 from agent.backbones.extractive.names import Name, find_names, quotations
 from agent.backbones.extractive.relations import BY_NAME, Relation, asked_relations
-from agent.backbones.extractive.words import content_words
+from agent.backbones.extractive.words import content_words, stem
 
 Kind: TypeAlias = Literal["yesno", "choice", "person", "place", "date", "year", "number", "country", "title", "thing"]
 Order: TypeAlias = Literal["", "min", "max", "span"]
@@ -31,6 +31,18 @@ _LESS = r"(?:later|recently|recent|younger|youngest|newer|after|last|latest|newe
 _WH = re.compile(
     r"\b(who|whom|whose|where|when|what|which|how (?:many|much|long|old|far|tall|large|big))\b", re.IGNORECASE
 )
+_TOLD_WORDS = (
+    "director directed performer singer sang sung performed composer composed music lyricist lyrics author writer "
+    "wrote written producer produced founder founded creator created owner owns owned publisher published developer "
+    "developed label record husband wife spouse married father mother child son daughter sibling brother sister team "
+    "party born birth birthplace birthday date place die died death buried burial nationality country citizen cause "
+    "school study studied educated award won receive received got work grandfather grandmother paternal maternal law "
+    "film movie song album band book novel single person man woman year city town state village come came origin "
+    "originate origin shared share located release released first earlier later older younger recently recent play "
+    "show series maker star starring starred actor actress main old many much day time people kind type"
+)
+_TOLD = frozenset(_TOLD_WORDS.split())
+_TOLD_STEMS = frozenset(stem(word) for word in _TOLD)
 _VERB = re.compile(
     r"(?<!^)\b(?:is|was|are|were|did|does|do|has|had|have|that|who|whose|which|where|of|in|for|to|on|at|by|from|with|can|"
     r"could|will|would|[a-z]+ed)\b"
@@ -60,7 +72,8 @@ class Question:
     """``names``: what to start from, longest first mention first. ``chain``: relations from the name outwards.
 
     ``options``: the two things compared. ``order``: which of them is asked for (min: the earlier, span: the longer
-    life). ``noun``: the word after what/which. ``words``: content words, in order, distinct.
+    life). ``noun``: the word after what/which. ``words``: content words, in order, distinct. ``rest``: those of them
+    that neither the names nor the relations account for; where a chain leaves some, its end is not yet the answer.
     """
 
     text: str
@@ -72,6 +85,7 @@ class Question:
     noun: str = ""
     words: tuple[str, ...] = ()
     doc: DocQuestion | None = None
+    rest: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +100,10 @@ def analyse(text: str) -> Question:
     yesno = bool(_YESNO.match(text)) and " or " not in text
     kind: Kind = "yesno" if yesno else "choice" if options else _kind(text)
     chain = () if kind == "choice" and not order else _chain(text, options or names, order if options else "")
-    return Question(text, kind, names, options, chain, order, _noun(text), tuple(content_words(text)), doc)
+    words = tuple(content_words(text))
+    told = {word for name in names for word in content_words(name)} | _TOLD
+    rest = tuple(word for word in words if word not in told and stem(word) not in _TOLD_STEMS)
+    return Question(text, kind, names, options, chain, order, _noun(text), words, doc, rest)
 
 
 def question_names(text: str) -> list[Name]:

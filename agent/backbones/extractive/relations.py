@@ -119,8 +119,9 @@ RELATIONS: tuple[Relation, ...] = (
         "spouse",
         "name",
         r"husband|wife|spouse|married to|widow|consort|who is .* married",
-        r"\bmarried(?: to)?\b",
         r"\b(?:wife|husband|spouse|consort|widow|partner)\s+of\b",
+        r"\b(?:first|second|third|his|her|the)\s+(?:wife|husband|spouse|consort)\b,?(?: was| is)?",
+        r"\bmarried(?: to)?\b",
         r"\b(?:wife|husband|spouse|consort)\b,?(?: was| is)?",
     ),
     _made(
@@ -163,7 +164,9 @@ RELATIONS: tuple[Relation, ...] = (
     _made(
         "birth place",
         "place",
-        r"place of birth|birth ?place|where (?:was|were|is)\b.*\bborn|(?:city|town|state|county|country|place|village) (?:where|in which|of)\b.*\bborn|born in (?:what|which) (?!year|date|day)\w+|(?:what|which) (?:city|town|state|country|place)\b.*\bborn",
+        r"place of birth|birth ?place|where (?:was|were|is)\b.*\bborn|(?:city|town|state|county|country|"
+        r"place|village) (?:where|in which|of)\b.*\bborn|born in (?:what|which) (?!year|date|day)\w+|"
+        r"(?:what|which) (?:city|town|state|country|place)\b.*\bborn",
         r"\bborn\b[^.;()]{0,60}?\b(?:in|at)\b",
         r"\bnative of\b",
         r"\bborn\b[^.;)]{0,40}?\d{4},",
@@ -180,20 +183,25 @@ RELATIONS: tuple[Relation, ...] = (
     _made(
         "death place",
         "place",
-        r"place of death|where (?:did|was)\b.*\bdied?|die in (?:what|which) (?!year|date|day)\w+|(?:what|which) (?:city|town|state|country|place)\b.*\bdied?",
+        r"place of death|where (?:did|was)\b.*\bdied?|die in (?:what|which) (?!year|date|day)\w+|(?:what|"
+        r"which) (?:city|town|state|country|place)\b.*\bdied?",
         r"\b(?:died|death|killed|murdered|executed)\b[^.;()]{0,60}?\b(?:in|at)\b",
         final=True,
     ),
     _made(
         "birth date",
         "date",
-        r"date of birth|birth ?dates?|birthday|when (?:was|were|is)\b.*\bborn|(?:what|which) (?:year|date|day)\b.*\bborn|born (?:on|in) (?:what|which) (?:year|date|day)|year of birth|born (?:first|earlier|later|before|after)|older|younger|age",
+        r"date of birth|birth ?dates?|birthday|when (?:was|were|is)\b.*\bborn|(?:what|which) (?:year|"
+        r"date|day)\b.*\bborn|born (?:on|in) (?:what|which) (?:year|date|day)|year of birth|"
+        r"born (?:first|earlier|later|before|after)|older|younger|age",
         final=True,
     ),
     _made(
         "death date",
         "date",
-        r"date of death|death ?dates?|when did\b.*\bdie|when was\b.*\b(?:killed|murdered|executed|assassinated)|(?:what|which) (?:year|date|day)\b.*\bdied?|die (?:on|in) (?:what|which)|died (?:first|earlier|later|before|after)",
+        r"date of death|death ?dates?|when did\b.*\bdie|when was\b.*\b(?:killed|murdered|executed|"
+        r"assassinated)|(?:what|which) (?:year|date|day)\b.*\bdied?|die (?:on|in) (?:what|which)|"
+        r"died (?:first|earlier|later|before|after)",
         final=True,
     ),
     _made(
@@ -206,7 +214,8 @@ RELATIONS: tuple[Relation, ...] = (
     _made(
         "country",
         "country",
-        r"nationality|nationalities|country of origin|(?:what|which) country\b.*\bfrom|same country|citizen(?:ship)?|country of citizenship",
+        r"nationality|nationalities|country of origin|(?:what|which) country\b.*\bfrom|same country|"
+        r"citizen(?:ship)?|country of citizenship",
         final=True,
     ),
     _made(

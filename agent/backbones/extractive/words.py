@@ -6,13 +6,28 @@ from functools import lru_cache
 
 from memory.text.words import tokenize
 
-_STOP = frozenset(
+_STOP_WORDS = (
     "a an the this that these those is are was were be been being am do does did done has have had having will would "
     "can could shall should may might must i you he she it we they me him her us them my your his its our their who "
     "whom whose what which when where why how of in on at to for from by with about into onto over under as and or but "
     "if than then so not no nor also both either there here s t same one ones only own such very just more most some "
     "any all each other another during before after between among along besides while because until up out off name "
-    "named called known".split()  # noqa: SIM905 - a table reads better as text
+    "named called known"
+)
+_STOP = frozenset(_STOP_WORDS.split())
+
+_ENDINGS = (
+    ("ies", "y"),
+    ("sses", "ss"),
+    ("ing", ""),
+    ("edly", ""),
+    ("ed", ""),
+    ("ers", ""),
+    ("er", ""),
+    ("es", ""),
+    ("s", ""),
+    ("ly", ""),
+    ("e", ""),
 )
 
 
@@ -26,19 +41,7 @@ def stem(term: str) -> str:
     """A light stem: plural and verb endings off, nothing clever."""
     if len(term) < 4 or not term.isascii() or not term.isalpha():
         return term
-    for ending, put in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ing", ""),
-        ("edly", ""),
-        ("ed", ""),
-        ("ers", ""),
-        ("er", ""),
-        ("es", ""),
-        ("s", ""),
-        ("ly", ""),
-        ("e", ""),
-    ):
+    for ending, put in _ENDINGS:
         if term.endswith(ending) and len(term) - len(ending) >= 3:
             return term[: len(term) - len(ending)] + put
     return term
