@@ -147,6 +147,8 @@ def _bare(config: BackboneConfig, env: Mapping[str, str]) -> Backbone:
 
 def _key(config: BackboneConfig, key_env: str, urls: tuple[str, ...], env: Mapping[str, str]) -> str:
     key = env.get(key_env, "").strip()
+    if key and not (key.isascii() and key.isprintable()):
+        raise AuthFailed(f"{key_env} holds characters that no key has", hint=f"set {key_env} again, without them")
     if key:
         return key
     if urls and all(map(_on_this_machine, urls)):

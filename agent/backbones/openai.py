@@ -73,15 +73,16 @@ class OpenAIBackbone:
         """Raises what ``agent.backbones.errors`` maps to, and BrokenStream."""
         base_url = self._base_urls[zlib.crc32(request.task_key.encode()) % len(self._base_urls)]
         client = await self._client(base_url)
-        while True:
+        for _ in _OPTIONAL:  # each can be refused once
             parameters = self._parameters(request, base_url)
             try:
                 return await self._once(client, base_url, parameters, self._cap(request))
             except BadRequest as fault:
-                option = self._refused_option(parameters, str(fault))
+                option = _refused_option(parameters, str(fault))
                 if option is None:
                     raise
                 self._refused.add(option)
+        return await self._once(client, base_url, self._parameters(request, base_url), self._cap(request))
 
     async def aclose(self) -> None:
         clients, self._clients = self._clients, {}
@@ -151,12 +152,13 @@ class OpenAIBackbone:
         first = 1 if base_url.startswith("https://api.openai.com") else 0
         return names[1 - first] if names[first] in self._refused else names[first]
 
-    def _refused_option(self, parameters: dict[str, Any], message: str) -> str | None:
-        if not _UNSUPPORTED.search(message):
-            return None
-        said = message.replace("include_usage", "stream_options")
-        sent = (name for name in _OPTIONAL if name in parameters and name not in self._refused)
-        return next((name for name in sent if re.search(rf"\b{name}\b", said)), None)
+
+def _refused_option(parameters: dict[str, Any], message: str) -> str | None:
+    """The part of a request that a refusal names as unsupported."""
+    if not _UNSUPPORTED.search(message):
+        return None
+    said = message.replace("include_usage", "stream_options")
+    return next((name for name in _OPTIONAL if name in parameters and re.search(rf"\b{name}\b", said)), None)
 
 
 def _import_sdk() -> Any:

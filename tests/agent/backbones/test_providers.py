@@ -17,7 +17,7 @@ from agent.dialects.native import NativeDialect
 from agent.dialects.tongyi import SAMPLING, STOP, TongyiDialect
 from agent.errors import AuthFailed, BackboneFault, BadRequest, BrokenStream, ContextTooLong, RateLimited, Unavailable
 from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, StopReason, ToolCall, ToolSpec, Usage
-from runners.devserver.model_server import ModelServer
+from runners.devserver.model_server import ModelServer, WireRequest
 from runners.devserver.wire import Turn, Wire, payload
 
 WIRES = ("openai", "anthropic")
@@ -272,6 +272,27 @@ async def test_a_refused_option_is_left_out_from_then_on(connect: Connect) -> No
     bodies = [request.body for request in server.requests]
     assert ["stream_options" in body for body in bodies] == [True, False, False, False]
     assert ["max_completion_tokens" in body for body in bodies] == [False, False, True, True]
+
+
+async def test_refusals_of_calls_under_way_together(connect: Connect) -> None:
+    def answer(request: WireRequest) -> Turn | str:
+        refused = "stream_options" in request.body
+        return Turn(status=400, error="unknown field stream_options") if refused else "fine"
+
+    with ModelServer(answer) as server:
+        backbone = connect("openai", server)
+        replies = await asyncio.gather(*(backbone.complete(ASK) for _ in range(4)))
+    assert [reply.text for reply in replies] == ["fine"] * 4
+
+
+async def test_a_server_that_refuses_either_cap_does_not_loop(connect: Connect) -> None:
+    def answer(request: WireRequest) -> Turn:
+        name = "max_tokens" if "max_tokens" in request.body else "max_completion_tokens"
+        return Turn(status=400, error=f"unsupported: {name}")
+
+    with ModelServer(answer) as server, pytest.raises(BadRequest):
+        await connect("openai", server).complete(ASK)
+    assert len(server.requests) < 10
 
 
 async def test_sampling_is_left_out_where_the_model_takes_none(connect: Connect) -> None:

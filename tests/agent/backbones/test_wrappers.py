@@ -112,6 +112,8 @@ def test_no_key_is_said_before_any_call(kind: Any, variable: str) -> None:
         make_backbone(BackboneConfig(kind=kind, model="m", api_key_env="OTHER_KEY"), {variable: "k"})
     with pytest.raises(AuthFailed):
         make_backbone(BackboneConfig(kind=kind, model="m", base_url="http://10.0.0.1/v1"), {variable: "  "})
+    with pytest.raises(AuthFailed, match=variable):
+        make_backbone(BackboneConfig(kind=kind, model="m"), {variable: "ключ"})
     assert make_backbone(BackboneConfig(kind=kind, model="m"), {variable: "k"}).model == "m"
 
 
