@@ -17,7 +17,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _ERROR = re.compile(
-    r"^\W*(?:error\b|\w*(?:error|exception): |traceback \(most recent call last\)|internal server error|bad gateway|"
+    r"^\W*(?:error\b|[\w.]*(?:error|exception): |traceback \(most recent call last\)|internal server error|bad gateway|"
     r"service unavailable|too many requests|rate limit|(?:http|status)[ :/]*[45]\d\d\b|"
     r"[45]\d\d (?:error|client|server)|timed? ?out\b|context.{0,20}(?:exceed|too long)|<!doctype|<html)",
     re.IGNORECASE,

@@ -45,6 +45,7 @@ class FakeSummariser:
         self.producer = "fake"
         self.prompt_hash = "0"
         self.asked: list[int] = []
+        self.started = asyncio.Event()
         self.release = asyncio.Event()
         self.closed = False
         self._rejected = dict(rejected or {})
@@ -53,6 +54,7 @@ class FakeSummariser:
     async def summarise(self, job: SummaryJob) -> list[View]:
         """A view of each level, holding the chunk's number."""
         self.asked.append(job.chunk)
+        self.started.set()
         if job.chunk in self._hanging:
             await self.release.wait()
         if self._rejected.get(job.chunk, 0) > 0:

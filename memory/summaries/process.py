@@ -81,8 +81,8 @@ class ExtractiveSummariser:
     async def _ask(self, job: SummaryJob) -> _Answer:
         line = json.dumps(
             {
-                "text": head_and_tail(job.text, _MOST_CHARS),
-                "question": job.question,
+                "text": _encodable(head_and_tail(job.text, _MOST_CHARS)),
+                "question": _encodable(job.question),
                 "profile": self._config.profile,
                 "detailed_tokens": self._config.detailed_tokens,
                 "brief_tokens": self._config.brief_tokens,
@@ -156,3 +156,8 @@ class ExtractiveSummariser:
         if process.stdin is not None:
             process.stdin.close()
         await asyncio.shield(process.wait())
+
+
+def _encodable(text: str) -> str:
+    """Without lone surrogates, which no JSON reader takes."""
+    return text.encode("utf-8", "replace").decode()
