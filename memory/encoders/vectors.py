@@ -12,7 +12,8 @@ def unit_rows(rows: NDArray[np.floating]) -> NDArray[np.float32]:
     """(n, d) rows divided by their L2 norms; a zero row stays zero."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: NDArray[np.float32] = np.zeros(rows.shape, dtype=np.float32)
-    return np.divide(rows, norms, out=unit, where=norms > 0, casting="same_kind")
+    np.divide(rows, norms, out=unit, where=norms > 0, casting="same_kind")
+    return unit
 
 
 def checked_rows(rows: NDArray[np.floating], count: int, dim: int, source: str) -> NDArray[np.float32]:
