@@ -42,7 +42,7 @@ def legal_actions(offered: Sequence[str], situation: Situation) -> list[str]:
         if situation.task_step <= 1 and can_search:
             return ["search"]
         return [*_if(can_search, "search"), *_if(can_visit, "visit"), *others, "answer"]
-    if "search" in situation.last_tools:
+    if can_search and "search" in situation.last_tools:
         if can_visit:
             return ["visit"]
         # a second search that lists nothing may be the end of the matter
@@ -57,6 +57,9 @@ def violation(value: JsonValue, schema: Schema) -> str:
     branches = schema.get("anyOf")
     if isinstance(branches, list):
         return _any_violation(value, [branch for branch in branches if isinstance(branch, dict)])
+    wanted = _action_name(schema)
+    if wanted and _action_of(value) != wanted:
+        return f"action {_short(_action_of(value))} is not legal now; legal: {wanted}"
     allowed = schema.get("enum")
     if isinstance(allowed, list) and value not in allowed:
         return f"{_short(value)} is not one of {_short(allowed)}"
