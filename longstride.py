@@ -15,9 +15,9 @@ def main() -> None:
     """Run the command line."""
     home = str(Path(__file__).resolve().parent)
     sys.path[:] = [home, *(entry for entry in sys.path if entry != home)]
-    from runners.cli.app import run
+    from runners.cli.app import run_command
 
-    run()
+    run_command()
 
 
 if __name__ == "__main__":

@@ -10,18 +10,19 @@ from agent.dialects.base import Decision, Dialect
 from agent.errors import ContextTooLong, ParseFailure, Status, Stop
 from agent.events import Bus, ModelReplied, StepCommitted, StepStarted, ToolFinished, ToolStarted
 from agent.guards import Guards
-from agent.limits import Limits
 from agent.situation import Tracker
+from agent.spending import Spending
 from agent.window import Window
 from memory.manager import Memory
 from memory.plan import Context
 from memory.ports import Completion
-from memory.records import Observation, Reply, Step, ToolCall
+from memory.records import Observation, Reply, Step, StepKind, ToolCall
 from memory.stored import Intent, UsageRow
 from tools.toolset import Toolset
 
 MAX_BAD_REPLIES = 3
 """Unreadable or empty replies in a row before the run stops by name."""
+LAST_STEP = "One step is left: answer now with what you have, and say what is uncertain."
 NOTE = "note"
 """Tool name of what the loop itself says to the model."""
 
@@ -34,7 +35,7 @@ class Loop:
     backbone: Completion
     dialect: Dialect
     toolset: Toolset
-    limits: Limits
+    spending: Spending
     guards: Guards
     tracker: Tracker
     window: Window
@@ -44,6 +45,7 @@ class Loop:
     def start_question(self) -> None:
         """Forget what belongs to the question before."""
         self.tracker = Tracker()
+        self.spending.start_question()
         self.bad_replies = 0
 
     async def run(self) -> tuple[Status, str]:
@@ -56,10 +58,10 @@ class Loop:
 
     async def step(self) -> None:
         """One whole step. Raises Stop; nothing of a step that was not committed is lost or half there."""
-        self.limits.check()
+        self.spending.limits.check()
         context, reply = await self.query()
         usage = UsageRow(context.step, "step", self.backbone.name, reply.usage)
-        self.limits.charge(reply.usage)
+        self.spending.limits.record(usage)
         try:
             decision = self.dialect.parse(reply, context.step)
         except ParseFailure as failure:
@@ -75,7 +77,7 @@ class Loop:
         while True:
             context = await self.memory.assemble(self.window.budget())
             self.bus.emit(StepStarted.of(context, self.memory.pending_summaries))
-            situation = self.tracker.situation(context, self.limits.steps_left)
+            situation = self.tracker.situation(context, self.spending.limits.steps_left)
             request = self.dialect.request(context, self.toolset.specs, situation)
             started = time.monotonic()
             try:
@@ -91,6 +93,8 @@ class Loop:
         """Intent, tools, commit."""
         step = self.new_step(context, thought=decision.thought, calls=decision.calls)
         notes = self.guards.before(decision.calls)
+        if self.spending.limits.steps_left == 1:
+            notes = [*notes, LAST_STEP]
         await self.memory.begin(Intent(step, step.created))
         observations = await self.act(step)
         await self.commit(replace(step, observations=(*observations, *notes_of(notes))), usage)
@@ -131,7 +135,7 @@ class Loop:
         self,
         context: Context,
         *,
-        kind: str = "act",
+        kind: StepKind = "act",
         thought: str = "",
         calls: tuple[ToolCall, ...] = (),
         answer: str = "",

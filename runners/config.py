@@ -17,6 +17,7 @@ from agent.backbones.factory import BackboneConfig
 from agent.dialects.registry import dialect_names
 from agent.limits import LimitsConfig
 from memory.config import MemoryConfig
+from memory.encoders.factory import EncoderConfig
 from memory.policies.registry import POLICIES
 from memory.records import JsonValue
 from memory.summaries.config import SummaryConfig
@@ -24,6 +25,7 @@ from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_ch
 from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
+from tools.python.tool import PythonConfig
 from tools.search.tool import SearchConfig
 from tools.visit.tool import VisitConfig
 from tools.web.policy import FetchConfig
@@ -44,7 +46,11 @@ class Sections(BaseModel):
     backbone: BackboneConfig = BackboneConfig()
     limits: LimitsConfig = LimitsConfig()
     memory: MemoryConfig = MemoryConfig()
+    encoder: EncoderConfig = EncoderConfig()
     summaries: SummaryConfig = SummaryConfig()
+    summary_backbone: BackboneConfig | None = None
+    """The model of ``summaries.kind: llm``; null: the same as ``backbone``."""
+    python: PythonConfig = PythonConfig()
     search: SearchConfig = SearchConfig()
     visit: VisitConfig = VisitConfig()
     fetch: FetchConfig = FetchConfig()

@@ -36,30 +36,29 @@ def step_row(step: Step) -> dict[str, JsonValue]:
 
 
 class TrajectoryFile:
-    """Appends steps as they are committed; made whole again from the store when it is behind."""
+    """Appends steps as they are committed; mended from the store when a crash left it behind."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def rewrite(self, steps: Iterable[Step]) -> None:
-        """Write the file anew: a crash may have left it short of the store, or with half a line."""
-        partial = self._path.with_suffix(".partial")
-        with partial.open("w", encoding="utf-8") as out:
-            out.writelines(_line(step) for step in steps)
-        partial.replace(self._path)
-
-    def lines(self) -> int:
-        """Whole lines in the file; -1 when it ends in half a line."""
+    def whole_lines(self) -> int:
+        """How many steps the file holds, after half a line at its end is cut off."""
         if not self._path.exists():
             return 0
-        data = self._path.read_bytes()
-        return data.count(b"\n") if not data or data.endswith(b"\n") else -1
+        with self._path.open("rb+") as file:
+            data = file.read()
+            file.truncate(data.rfind(b"\n") + 1)
+        return data.count(b"\n")
+
+    def append(self, steps: Iterable[Step]) -> None:
+        """Write what a crash left out."""
+        with self._path.open("a", encoding="ascii") as out:
+            out.writelines(_line(step) for step in steps)
 
     def on_event(self, event: AnyEvent) -> None:
         """Listener of the bus."""
         if isinstance(event, StepCommitted):
-            with self._path.open("a", encoding="utf-8") as out:
-                out.write(_line(event.step))
+            self.append([event.step])
 
 
 def _line(step: Step) -> str:

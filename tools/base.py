@@ -7,7 +7,7 @@ and ends the run with its traceback.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -43,10 +43,17 @@ class ToolError(Exception):
 class Tool(Protocol, Generic[A]):
     """One tool. ``arguments`` is the pydantic model its JSON schema is made from."""
 
-    name: ClassVar[str]
-    description: str
-    arguments: type[Arguments]
-    timeout_s: float
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def arguments(self) -> type[Arguments]: ...
+
+    @property
+    def timeout_s(self) -> float: ...
 
     async def run(self, arguments: A, context: CallContext) -> Observation:
         """Raises ToolError for what a model can mend."""

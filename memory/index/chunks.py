@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.plan import BoolArray, FloatArray, IntArray, LevelArray, Pool
 from memory.records import Level
@@ -18,10 +20,10 @@ class ChunkIndex:
 
     def __init__(self) -> None:
         self.facts: list[ChunkFacts] = []
-        self._raw = np.zeros((_START, 4), dtype=np.int64)
-        self._cost = np.zeros((_START, 4), dtype=np.int64)
-        self._available = np.zeros((_START, 4), dtype=np.bool_)
-        self._alias = np.zeros((_START, 4), dtype=np.int8)
+        self._raw: IntArray = np.zeros((_START, 4), dtype=np.int64)
+        self._cost: IntArray = np.zeros((_START, 4), dtype=np.int64)
+        self._available: BoolArray = np.zeros((_START, 4), dtype=np.bool_)
+        self._alias: LevelArray = np.zeros((_START, 4), dtype=np.int8)
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -32,10 +34,10 @@ class ChunkIndex:
         if facts.number != row + 1:
             raise ValueError(f"chunk {facts.number} does not follow chunk {row}")
         if row == len(self._raw):
-            self._raw, self._cost, self._available, self._alias = (
-                np.concatenate((array, np.zeros_like(array)))
-                for array in (self._raw, self._cost, self._available, self._alias)
-            )
+            self._raw = _doubled(self._raw)
+            self._cost = _doubled(self._cost)
+            self._available = _doubled(self._available)
+            self._alias = _doubled(self._alias)
         self.facts.append(facts)
         self._raw[row, Level.FULL] = facts.tokens_full
         self._raw[row, Level.PLACEHOLDER] = facts.tokens_placeholder
@@ -84,3 +86,11 @@ class ChunkIndex:
     def has(self, level: Level, count: int) -> BoolArray:
         """Which of the first ``count`` chunks have the level, (count,)."""
         return self._available[:count, level]
+
+
+S = TypeVar("S", bound=np.generic)
+
+
+def _doubled(array: NDArray[S]) -> NDArray[S]:
+    grown: NDArray[S] = np.concatenate((array, np.zeros_like(array)))
+    return grown

@@ -12,10 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from runners.cli import doctor, policies
+from runners.cli import doctor, policies, run, show, tool
 from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
+    run.run,
+    run.resume,
+    show.show,
+    tool.tool,
     policies.policies,
     doctor.doctor,
 )
@@ -53,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def run() -> None:
+def run_command() -> None:
     """Entry point of the console script."""
     sys.exit(main())
 

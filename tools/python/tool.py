@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from memory.records import ErrorKind, Observation
 from memory.sanitize import cap
@@ -15,6 +15,15 @@ from tools.python.base import PythonResult, PythonSandbox, SandboxFault
 START_ALLOWANCE_S = 30.0
 MAX_CODE = 100_000
 _FENCE = re.compile(r"\s*```(?:python|py)?[ \t]*\n(.*?)\n?```\s*", re.DOTALL | re.IGNORECASE)
+
+
+class PythonConfig(BaseModel):
+    """``enabled``: offer the tool where this host can isolate it. ``timeout_s``: of one call."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = True
+    timeout_s: float = Field(default=60.0, gt=0)
 
 
 class PythonArguments(Arguments):

@@ -1,0 +1,58 @@
+"""``longstride show``: what a session did, step by step, and what each context was made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runners.cli.options import JsonFile
+from runners.cli.run import SessionName
+
+if TYPE_CHECKING:
+    from runners.report import ShowReport
+
+
+def show(session: SessionName, json_file: JsonFile = None) -> None:
+    """Show a session: its steps, the levels that old steps were shown at, and the tokens of every context."""
+    import asyncio
+
+    from runners.environment import forget_secrets, read_environment
+    from runners.folders import find_folder
+    from runners.report import to_json, write_json
+
+    environment = read_environment()
+    forget_secrets()
+    report = asyncio.run(_read(find_folder(environment.home, session).store, session))
+    if json_file:
+        write_json(to_json(report), json_file)
+    if json_file != "-":
+        _print(report)
+
+
+async def _read(path: object, name: str) -> ShowReport:
+    from pathlib import Path
+
+    from memory.store.sqlite import SqliteStore
+    from runners.outcome import show_report
+
+    async with await SqliteStore.open(Path(str(path)), create=False) as store:
+        return await show_report(name, store)
+
+
+def _print(report: ShowReport) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for question in report.questions:
+        console.print(Text(f"? {question}", "bold"), soft_wrap=True)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("step", "what", "tokens", "of", "P", "full", "det", "brief", "line"):
+        table.add_column(title, justify="left" if title == "what" else "right", overflow="fold")
+    for step in report.steps:
+        line, brief, detailed, full = step.shown or ("", "", "", "")
+        pressure = "" if step.pressure is None else f"{step.pressure:.2f}"
+        figures = (step.tokens or "", step.budget or "", pressure, full, detailed, brief, line)
+        table.add_row(str(step.step), Text(step.summary), *(str(figure) for figure in figures))
+    console.print(table)
+    console.print(Text(f"status: {report.status}", "dim"))

@@ -1,0 +1,131 @@
+"""The tools of a run, from its configuration and its inputs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory.ports import ChunkReader
+from memory.records import Observation, ToolCall
+from runners.config import RunConfig
+from runners.environment import Environment
+from runners.errors import UsageFault
+from tools.search.base import CorpusFault, SearchProvider
+from tools.toolset import AnyTool, Toolset
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a person gives a run beside its configuration. ``corpus``: None searches the web."""
+
+    corpus: str | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolboxRequest:
+    """Everything that tools are made from. ``reader``: the session's memory; None leaves glimpse out."""
+
+    config: RunConfig
+    inputs: Inputs
+    environment: Environment
+    reader: ChunkReader | None = None
+    progress: Callable[[int, int], None] | None = None
+    provider: SearchProvider | None = None
+    """Stands in for what the configuration would make: for hosts with a search of their own."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+
+async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolset:
+    """The tools on offer; ``stack`` closes them. Raises UsageFault for a corpus or a file that cannot be used."""
+    provider, hosts = await _provider(request)
+    tools: list[AnyTool] = []
+    try:
+        tools += _web(request, provider, hosts)
+        tools += _files(request)
+        tools += await _python(request)
+    except BaseException:
+        await provider.aclose()
+        raise
+    if request.reader is not None and request.config.memory.glimpse:
+        from tools.glimpse import Glimpse
+
+        tools.append(Glimpse(request.reader))
+    toolset = Toolset(tools)
+    stack.push_async_callback(toolset.aclose)
+    return toolset
+
+
+def check_inputs(inputs: Inputs) -> None:
+    """Raises UsageFault for a corpus or a file that is not there, before a session exists."""
+    corpus = inputs.corpus
+    if corpus is not None and corpus != "pydoc:" and not Path(corpus).exists():
+        raise UsageFault(f"no such corpus: {corpus}", hint="a folder, a .jsonl of pages, or pydoc:")
+    for name in inputs.files:
+        if not Path(name).is_file():
+            raise UsageFault(f"no such file: {name}")
+
+
+async def run_one_tool(request: ToolboxRequest, call: ToolCall) -> Observation:
+    """One call outside any session."""
+    async with AsyncExitStack() as stack:
+        toolset = await open_toolbox(request, stack)
+        if call.name not in toolset.names:
+            raise UsageFault(f"no tool {call.name!r} here: {', '.join(toolset.names)}")
+        return (await toolset.run([call], step=1))[0]
+
+
+async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[str, str]]:
+    if request.provider is not None:
+        return request.provider, request.hosts
+    corpus = request.inputs.corpus
+    if corpus is not None:
+        from tools.search.corpus import LocalCorpus
+
+        cache = request.environment.home / "cache" / "corpora"
+        try:
+            local = await asyncio.to_thread(LocalCorpus.open, corpus, cache, progress=request.progress)
+        except CorpusFault as fault:
+            raise UsageFault(str(fault), hint=fault.hint) from fault
+        return local, local.hosts
+    url = request.environment.setting("SEARXNG_URL")
+    if not url:
+        raise UsageFault(
+            "there is nothing to search",
+            hint="give --corpus PATH (a folder, a .jsonl of pages, or pydoc:), or set SEARXNG_URL for the web",
+        )
+    from tools.search.searxng import SearxngProvider
+
+    return SearxngProvider(url), {}
+
+
+def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, str]) -> list[AnyTool]:
+    from tools.search.tool import SearchTool
+    from tools.visit.tool import VisitTool
+    from tools.web.client import Fetcher
+
+    config = request.config
+    visit = VisitTool(Fetcher(config.fetch, hosts=hosts), request.environment.home / "cache" / "pages", config.visit)
+    return [SearchTool(provider, config.search), visit]
+
+
+def _files(request: ToolboxRequest) -> list[AnyTool]:
+    if not request.inputs.files:
+        return []
+    from tools.files import ParseFile
+
+    return [ParseFile([Path(name) for name in request.inputs.files])]
+
+
+async def _python(request: ToolboxRequest) -> list[AnyTool]:
+    if not request.config.python.enabled or request.config.backbone.kind == "embedded":
+        # the embedded reader computes nothing: starting a sandbox for it would only cost time
+        return []
+    from tools.python.local import detect_sandbox
+    from tools.python.tool import PythonTool
+
+    sandbox = await detect_sandbox()
+    return [PythonTool(sandbox, timeout_s=request.config.python.timeout_s)] if sandbox else []

@@ -1,0 +1,212 @@
+"""The composition root: a session out of its configuration, its inputs and its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+import yaml
+
+from agent.backbones.base import Backbone
+from agent.backbones.factory import BackboneConfig, make_backbone
+from agent.dialects.registry import DialectOptions, make_dialect
+from agent.events import Bus
+from agent.guards import LOOKBACK, Guards
+from agent.loop import Loop
+from agent.pricing import Priced, Prices
+from agent.session import Session
+from agent.situation import Tracker
+from agent.spending import Spending
+from agent.window import Window
+from memory.encoders.cache import CachedEncoder, KeyCache
+from memory.encoders.factory import make_encoder
+from memory.errors import StoreCorrupt
+from memory.manager import Memory, MemoryParts
+from memory.policies.registry import make_policy
+from memory.ports import ChunkStore, Clock, Encoder, TokenCounter
+from memory.recall import Recall
+from memory.records import Step
+from memory.store.sqlite import SqliteStore
+from memory.stored import UsageRow
+from memory.summaries.build import build_worker
+from memory.summaries.worker import SummaryWorker
+from memory.tokens import ScriptCounter
+from runners.clock import SystemClock
+from runners.config import RunConfig, config_hash, config_tree, stored_config
+from runners.environment import Environment
+from runners.errors import ConfigError
+from runners.folders import SessionFolder
+from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
+from runners.trajectory import TrajectoryFile
+
+ENCODER_KEY = "OPENAI_API_KEY"
+"""The key that a `/v1/embeddings` server is sent."""
+PROVIDERS = frozenset({"openai", "anthropic"})
+"""Backbone kinds whose reported prompt tokens calibrate our counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """What opens a session. ``config`` and ``inputs`` None: as stored in the folder."""
+
+    folder: SessionFolder
+    environment: Environment
+    bus: Bus
+    config: RunConfig | None = None
+    inputs: Inputs | None = None
+    progress: Callable[[int, int], None] | None = None
+    backbone: Backbone | None = None
+    """Stands in for the configured one: for tests and hosts. The caller closes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session with what reports about it need."""
+
+    session: Session
+    store: ChunkStore
+    memory: Memory
+    loop: Loop
+    config: RunConfig
+    inputs: Inputs
+
+
+@asynccontextmanager
+async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
+    """Open (or, with a config, create) the session of a folder as its only owner. Everything is closed at the end.
+
+    Raises UsageFault, ConfigError, AuthFailed before anything is written; StoreBusy when another process owns it.
+    """
+    async with AsyncExitStack() as stack:
+        if request.config is not None and request.backbone is None:
+            # a missing key must be said before a store exists
+            stack.push_async_callback(make_backbone(request.config.backbone, _variables(request.environment)).aclose)
+        store = await SqliteStore.open(request.folder.store, create=request.config is not None)
+        stack.push_async_callback(store.aclose)
+        await store.claim("run")
+        config, inputs = await _settle(request, store)
+        yield await _build(request, store, config, inputs, stack)
+
+
+async def _build(
+    request: SessionRequest, store: SqliteStore, config: RunConfig, inputs: Inputs, stack: AsyncExitStack
+) -> OpenSession:
+    counter, clock = ScriptCounter(), SystemClock()
+    backbone = request.backbone or _backbone(config.backbone, request.environment, stack)
+    dialect = make_dialect(config.dialect, DialectOptions(today=await _today(store), task_key=request.folder.name))
+    recall = Recall(store, counter, config.memory.glimpse_page)
+    toolset = await open_toolbox(ToolboxRequest(config, inputs, request.environment, recall, request.progress), stack)
+    spending = Spending(config.limits, clock, store, await _spent(store))
+    parts = MemoryParts(
+        store=store,
+        encoder=_encoder(config, request.environment, stack),
+        policy=make_policy(config.policy.name, config.policy.options.model_dump(by_alias=True)),
+        form=dialect.step_format(toolset.specs),
+        counter=counter,
+        clock=clock,
+        summaries=_summaries(config, request.environment, store, counter, clock, spending),
+        lockstep=config.summaries.publish == "lockstep",
+    )
+    memory = await Memory.open(parts, config.memory)
+    stack.push_async_callback(memory.aclose)
+    earlier = await _steps(store, memory)
+    task = [step for step in earlier if step.task == memory.task]
+    window = Window(
+        backbone.window,
+        config.backbone.max_output_tokens,
+        config.memory.budget,
+        calibrate=config.backbone.kind in PROVIDERS,
+    )
+    guards = Guards.rebuild(earlier[-LOOKBACK:])
+    loop = Loop(memory, backbone, dialect, toolset, spending, guards, Tracker(task), window, request.bus)
+    await _trajectory(request, store, memory)
+    return OpenSession(Session(request.folder.name, memory, store, loop), store, memory, loop, config, inputs)
+
+
+async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfig, Inputs]:
+    """The configuration in force: a new session writes its own down, an old one is held to what it wrote."""
+    if request.config is not None:
+        inputs = request.inputs or Inputs()
+        tree = {"config": config_tree(request.config), "inputs": asdict(inputs)}
+        facts = {
+            "settings": json.dumps(tree),
+            "config_hash": config_hash(request.config),
+            "today": datetime.now(UTC).date().isoformat(),
+        }
+        await store.set_meta(facts)
+        request.folder.config.write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        return request.config, inputs
+    settings = await store.meta("settings")
+    if settings is None:
+        raise StoreCorrupt(f"{request.folder.store} holds no settings: its session was never opened whole")
+    tree = json.loads(settings)
+    inputs = Inputs(corpus=tree["inputs"]["corpus"], files=tuple(tree["inputs"]["files"]))
+    return stored_config(tree["config"], request.folder.name), request.inputs or inputs
+
+
+async def _today(store: SqliteStore) -> str:
+    return await store.meta("today") or ""
+
+
+async def _spent(store: SqliteStore) -> list[UsageRow]:
+    """Calls of the question in force so far."""
+    questions = await store.questions()
+    first = questions[-1].from_step if questions else 1
+    return [row for row in await store.usage() if row.step >= first]
+
+
+async def _steps(store: SqliteStore, memory: Memory) -> list[Step]:
+    """The steps that the loop's state is rebuilt from: of the question in force, and enough for the guards."""
+    questions = await store.questions()
+    first = min(questions[-1].from_step if questions else 1, max(1, memory.steps - LOOKBACK))
+    return [chunk.step for chunk in await store.chunks(range(first, memory.steps + 1))]
+
+
+async def _trajectory(request: SessionRequest, store: SqliteStore, memory: Memory) -> None:
+    trajectory = TrajectoryFile(request.folder.trajectory)
+    missing = range(trajectory.whole_lines() + 1, memory.steps + 1)
+    trajectory.append([chunk.step for chunk in await store.chunks(missing)])
+    request.bus.subscribe(trajectory.on_event)
+
+
+def _backbone(config: BackboneConfig, environment: Environment, stack: AsyncExitStack) -> Backbone:
+    backbone = make_backbone(config, _variables(environment))
+    prices = environment.home / "prices.yaml"
+    if prices.is_file():
+        try:
+            backbone = Priced(backbone, Prices.load(prices))
+        except ValueError as fault:
+            raise ConfigError(str(fault)) from fault
+    stack.push_async_callback(backbone.aclose)
+    return backbone
+
+
+def _encoder(config: RunConfig, environment: Environment, stack: AsyncExitStack) -> Encoder:
+    key = environment.secret(ENCODER_KEY) if config.encoder.kind == "http" else None
+    cache = KeyCache(environment.home / "cache" / "keys.sqlite")
+    stack.callback(cache.close)
+    return CachedEncoder(make_encoder(config.encoder, api_key=key), cache)
+
+
+def _summaries(
+    config: RunConfig,
+    environment: Environment,
+    store: SqliteStore,
+    counter: TokenCounter,
+    clock: Clock,
+    spending: Spending,
+) -> SummaryWorker | None:
+    model = config.summary_backbone or config.backbone
+    completion = make_backbone(model, _variables(environment)) if config.summaries.kind == "llm" else None
+    return build_worker(
+        config.summaries, store, clock, counter, completion, window=model.window, record=spending.record
+    )
+
+
+def _variables(environment: Environment) -> dict[str, str]:
+    """Settings and secrets by name, revealed: what makes a backbone."""
+    secrets = {name: secret.reveal() for name, secret in environment.secrets.items()}
+    return {**environment.settings, **secrets}
