@@ -31,7 +31,7 @@ NONCE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class MemoryParts:
-    """What a memory is made of; ``summaries`` None: no summaries are made. ``lockstep``: see `SummaryConfig.publish`."""
+    """What a memory is made of; ``summaries`` None: none are made. ``lockstep``: `SummaryConfig.publish`."""
 
     store: ChunkStore
     encoder: Encoder
