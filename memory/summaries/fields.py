@@ -42,8 +42,8 @@ def lines(value: JsonValue, path: str = "", depth: int = 0) -> Iterator[tuple[st
     if flat is not None and len(flat) <= UNIT_CHARS:
         yield _labelled(path, flat), False
         return
-    if depth >= _MAX_DEPTH:
-        yield _labelled(path, json.dumps(value, ensure_ascii=False)[:UNIT_CHARS]), False
+    if depth >= _MAX_DEPTH and isinstance(value, dict | list):
+        yield _labelled(path, f"({len(value)} entries)"), False
     elif isinstance(value, dict):
         yield from _object_lines(value, path, depth)
     elif isinstance(value, list):

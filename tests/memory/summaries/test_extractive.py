@@ -132,6 +132,8 @@ def test_broken_json_is_prose() -> None:
     assert fields.parse('{"a": 1') is None
     assert fields.parse("[" * 100_000) is None
     assert fields.parse("3") is None
+    deep = fields.parse("[" * 300 + "1" + "]" * 300)
+    assert [line for line, _ in fields.lines(deep)] == ["[0]" * 12 + ": (1 entries)"]
     detailed, _ = summarise("observation: " + json.dumps(ORDER)[:-7], "item 17", count=COUNT)
     assert "item 17" in detailed
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory.errors import SummaryRejected
 from memory.frame import block
@@ -97,6 +100,12 @@ def test_lenient_reading(reply: str) -> None:
 
 def test_what_is_read_is_storable() -> None:
     assert read('{"detailed": "a\\ud800\\u0000", "brief": "b\\u202e"}').detailed.encode("utf-8")
+
+
+@given(st.text(max_size=80) | st.text(alphabet='{}[]":,\\ndetailbrf ', max_size=80).map('{"detailed": "x", '.__add__))
+def test_any_reply_is_read_or_rejected(reply: str) -> None:
+    with suppress(SummaryRejected):
+        read(reply).detailed.encode("utf-8")
 
 
 async def test_overruns_are_shortened() -> None:
