@@ -14,8 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from agent.backbones.factory import base_urls, make_backbone
 from agent.errors import AgentFault
+from memory.encoders.factory import make_encoder
+from memory.errors import MemoryFault
 from memory.records import JsonValue
 from runners.config import RunConfig
 from runners.environment import KEYS, SETTINGS, Environment
@@ -61,6 +65,7 @@ def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]
     """What the configuration names; nothing is sent to anybody."""
     yield Check("policy", "ok", f"{config.policy.variant or config.policy.name} (profile {config.profile})")
     yield guarded("backbone", lambda: _backbone(config, environment), (AgentFault,))
+    yield guarded("encoder", lambda: _encoder(config, environment), (MemoryFault,))
     yield _sandbox()
 
 
@@ -85,6 +90,14 @@ def _backbone(config: RunConfig, environment: Environment) -> Check:
     servers = ", ".join(base_urls(config.backbone, variables)) or "the provider's own server"
     model = f"{config.backbone.model} through {config.backbone.kind} at {servers}"
     return Check("backbone", "ok", f"{model}, window {config.backbone.window:,}, dialect {config.dialect}")
+
+
+def _encoder(config: RunConfig, environment: Environment) -> Check:
+    """Loads it: a model that is not here yet is downloaded, as a run would do."""
+    encoder = make_encoder(config.encoder, api_key=environment.secret("OPENAI_API_KEY"))
+    length = float(np.linalg.norm(encoder.encode_query("a test")))
+    state: State = "ok" if abs(length - 1) < 0.01 else "fail"
+    return Check("encoder", state, f"{encoder.id}, {encoder.dim} dimensions, window {encoder.max_tokens} tokens")
 
 
 def _sandbox() -> Check:

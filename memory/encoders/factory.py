@@ -50,7 +50,8 @@ class EncoderConfig(BaseModel):
     def _complete(self) -> EncoderConfig:
         if self.kind == "http" and not (self.base_url and self.model):
             raise ValueError("an encoder of kind http needs base_url and model")
-        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        # a stored configuration spells its defaults out
+        given = {name for name, info in type(self).model_fields.items() if getattr(self, name) != info.default}
         foreign = sorted(given - _FIELDS[self.kind])
         if foreign:
             raise ValueError(f"an encoder of kind {self.kind} has no setting {', '.join(foreign)}")
