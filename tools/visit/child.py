@@ -33,9 +33,9 @@ def _done(job: dict[str, str], body: bytes) -> dict[str, object]:
     try:
         found = _extract(job["kind"], body, job["content_type"], job["url"], float(job["limit_s"]))
     except Unreadable as error:
-        return {"failed": str(error)}
+        return {"failed": str(error), "kind": error.kind}
     except MemoryError:
-        return {"failed": "the document needs too much memory"}
+        return {"failed": "the document needs too much memory", "kind": "too_large"}
     except Exception as error:  # noqa: BLE001 - supervised border: whatever a parser throws is the document's failure
         return {"failed": f"extraction failed ({type(error).__name__}: {error})"[:300]}
     return {"title": found.title, "text": found.text, "notes": list(found.notes)}
@@ -48,7 +48,7 @@ def _extract(kind: str, body: bytes, content_type: str, url: str, limit_s: float
         return pdf_text(body, limit_s * _SOFT_SHARE)
     from tools.visit.html_text import html_text
 
-    return html_text(body, content_type, url)
+    return html_text(body, content_type, url, crude=kind == "crude")
 
 
 def _write(stream: BinaryIO, answer: dict[str, object]) -> None:

@@ -24,11 +24,22 @@ class FileReader:
         if kind == "binary":
             what = content_type.split(";")[0] or suffix or "unknown type"
             raise Unreadable(f"not a text document ({what})", "unsupported")
-        if kind in ("html", "pdf"):
-            return self._worker.extract(kind, body, content_type, url)
+        if kind == "pdf":
+            return self._worker.extract("pdf", body, content_type, url)
+        if kind == "html":
+            return self._html(body, content_type, url)
         text = decode(body, content_type)[0].replace("\0", "")
         heading = _HEADING.search(text[:5000]) if kind == "markdown" else None
         return Extracted(heading[1] if heading else "", text)
+
+    def _html(self, body: bytes, content_type: str, url: str) -> Extracted:
+        try:
+            return self._worker.extract("html", body, content_type, url)
+        except Unreadable as error:  # markup that no parser survives still has its text
+            if not body.strip():
+                raise
+            crude = self._worker.extract("crude", body, content_type, url)
+            return Extracted(crude.title, crude.text, (*crude.notes, str(error)))
 
     def close(self) -> None:
         self._worker.close()

@@ -20,8 +20,12 @@ MAX_TAGS = 60_000
 """Beyond this many tags the page is stripped by a linear scan: 32,000 nested inline tags kept trafilatura busy for
 over 20 seconds."""
 MAX_DEPTH = 400
-_TOO_LITTLE = 0.25
-"""Main text shorter than this share of the visible text: the page is no article (a table, a list, a box); show all."""
+MAX_ATTRIBUTES = 2000
+"""In one tag: 100,000 keep lxml busy for over 10 seconds."""
+_TOO_LITTLE = 0.05
+"""Main text shorter than this share of the visible text: the page is no article (a table, a list, a box); show all.
+
+Measured on 677 real pages: larger shares cost precision (.25: article F1 .921 for .956)."""
 _TOO_LITTLE_CHARS = 200
 _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "form", "button", "head")
 _BLOCKS = frozenset(
@@ -32,21 +36,22 @@ _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _SCRIPTED = re.compile(
     r"<(script|style|noscript|svg|template|iframe)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.S | re.I
 )
+_LONG_TAG = re.compile(r"<[a-zA-Z][^<>]{20000}")
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*>")
 _TITLE = re.compile(r"<title[^>]*>(.*?)(?:</title|\Z)", re.S | re.I)
 _VOID = frozenset({"br", "hr", "img", "input", "meta", "link", "p", "li", "td", "tr", "th", "source", "wbr", "area"})
 
 
-def html_text(body: bytes, content_type: str, url: str) -> Extracted:
-    """Title and Markdown text. Links are absolute (against ``url``)."""
+def html_text(body: bytes, content_type: str, url: str, *, crude: bool = False) -> Extracted:
+    """Title and Markdown text. Links are absolute (against ``url``). ``crude``: by a linear scan, no parser."""
     markup, _ = decode(body, content_type, markup=True)
     markup = markup.replace("\0", "")
     notes: list[str] = []
     if len(markup) > MAX_MARKUP_CHARS:
         markup = markup[:MAX_MARKUP_CHARS]
         notes.append(f"only the first {MAX_MARKUP_CHARS} characters of markup were read")
-    if _hostile(markup):
-        notes.append("markup too deep or too large: shown without structure")
+    if crude or _hostile(markup):
+        notes.append("markup too deep, large or slow to parse: shown without structure")
         return Extracted(_crude_title(markup), _crude_text(markup), tuple(notes))
     title, main = _main_text(markup, url)
     whole = None
@@ -61,23 +66,22 @@ def html_text(body: bytes, content_type: str, url: str) -> Extracted:
 
 
 def _main_text(markup: str, url: str) -> tuple[str, str]:
-    from trafilatura import bare_extraction
-    from trafilatura.settings import Document
+    from trafilatura import extract, extract_metadata, load_html
 
-    found = bare_extraction(
-        markup,
+    tree = load_html(markup)
+    if tree is None:
+        return "", ""
+    title = (extract_metadata(tree, default_url=url or None).title or "").strip()
+    text = extract(
+        tree,
         url=url or None,
         output_format="markdown",
         include_tables=True,
         include_links=True,
         include_formatting=True,
         include_comments=False,
-        favor_recall=True,
-        with_metadata=True,
     )
-    if not isinstance(found, Document):
-        return "", ""
-    return (found.title or "").strip(), (found.text or "").strip()
+    return title, (text or "").strip()
 
 
 def _whole_page(markup: str, url: str) -> tuple[str, str]:
@@ -137,6 +141,8 @@ def _write(tag: Tag, parts: list[str]) -> None:
 
 def _hostile(markup: str) -> bool:
     """Whether the parsers could choke: by number of tags, or by how deep they nest."""
+    if any(len(tag[0].split()) > MAX_ATTRIBUTES for tag in _LONG_TAG.finditer(markup)):
+        return True
     depth = deepest = count = 0
     for tag in _TAG.finditer(markup):
         count += 1

@@ -56,11 +56,11 @@ def sniff(content_type: str, body: bytes, suffix: str = "") -> Kind:
         return "binary"
     label = content_type.split(";", 1)[0].strip().lower()
     declared = _BY_TYPE.get(label)
-    if declared == "pdf" or (declared is None and _looks_binary(head)):
-        return "binary"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0").lower()
     if start.startswith(_HTML_STARTS):
         return "html"
+    if declared == "pdf" or (declared is None and _looks_binary(head)):
+        return "binary"
     if declared is not None:
         return declared
     if label.endswith("+json"):

@@ -10,14 +10,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 import tools
+from memory.records import ErrorKind
 from tools.visit.extracted import Extracted, Unreadable
-from tools.visit.sniff import Kind
 
+Job: TypeAlias = Literal["html", "crude", "pdf"]
 _ROOT = str(Path(tools.__file__).resolve().parent.parent)
 _START = f"import sys; sys.path.insert(0, {_ROOT!r}); from tools.visit.child import main; main()"
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP")
@@ -34,6 +35,7 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     failed: str = ""
+    kind: ErrorKind = "parse"
     title: str = ""
     text: str = ""
     notes: tuple[str, ...] = ()
@@ -47,7 +49,7 @@ class ExtractionWorker:
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def extract(self, kind: Kind, body: bytes, content_type: str = "", url: str = "") -> Extracted:
+    def extract(self, kind: Job, body: bytes, content_type: str = "", url: str = "") -> Extracted:
         """The document's text. Raises Unreadable when there is none, the limit passed, or the child died."""
         with self._lock:
             fresh = self._child is None or self._child.poll() is not None
@@ -64,7 +66,7 @@ class ExtractionWorker:
                 raise Unreadable("the parser crashed on this document") from error
         answer = TypeAdapter(_Answer).validate_json(raw)
         if answer.failed:
-            raise Unreadable(answer.failed)
+            raise Unreadable(answer.failed, answer.kind)
         return Extracted(answer.title, answer.text, answer.notes)
 
     def close(self) -> None:
