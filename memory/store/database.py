@@ -13,6 +13,7 @@ import os
 import secrets
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,8 @@ from memory.store.migrations import MIGRATIONS, migrate, pending
 T = TypeVar("T")
 READERS = 2
 BUSY_TIMEOUT_S = 30.0
+_PAGE = 8192
+"""Bytes. Rows of 2-3 KB waste much of 4096; larger pages make every commit write more."""
 _WAL_LIMIT = 16 * 1024 * 1024
 """Bytes that the write-ahead log keeps after a checkpoint."""
 
@@ -35,7 +38,7 @@ def translated(path: Path, *, reading: bool) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _fault(error, path) from error
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError, zlib.error) as error:
         if reading:
             raise StoreCorrupt(f"{path}: a stored row cannot be read: {error}") from error
         raise StoreFault(f"a value cannot be stored: {error}") from error
@@ -89,6 +92,21 @@ def _make_durable(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 
 
+def _expect_whole(path: Path) -> None:
+    """Refuse an empty file, and one that ends within a page: SQLite itself overlooks the latter."""
+    if not path.is_file():
+        return
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(18)
+    page = int.from_bytes(header[16:18], "big") or 1
+    # With a log beside it the file may be behind; SQLite completes it from there.
+    torn = size % (65536 if page == 1 else page) and not path.with_name(path.name + "-wal").exists()
+    if size == 0 or torn:
+        what = "cut short" if size else "empty"
+        raise StoreCorrupt(f"{path} is {what}: not a longstride store", hint="restore it from a copy")
+
+
 def create_file(path: Path, *, busy_timeout_s: float) -> None:
     """Make a whole, empty store appear at ``path`` in one step; an existing file is left alone."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
@@ -96,6 +114,7 @@ def create_file(path: Path, *, busy_timeout_s: float) -> None:
         fresh.touch(exist_ok=False)
         connection = connect(fresh, busy_timeout_s=busy_timeout_s)
         try:
+            connection.execute(f"PRAGMA page_size = {_PAGE}")
             _make_durable(connection)
             migrate(connection)
         finally:
@@ -162,8 +181,7 @@ class Database:
                 if not create:
                     raise NotStored(f"there is no session store at {self.path}")
                 create_file(self.path, busy_timeout_s=self._busy_timeout_s)
-            if self.path.is_file() and self.path.stat().st_size == 0:
-                raise StoreCorrupt(f"{self.path} is empty: not a longstride store", hint="restore it from a copy")
+            _expect_whole(self.path)
             connection = self._connection = connect(self.path, busy_timeout_s=self._busy_timeout_s)
             waiting = pending(connection)
             if waiting and waiting[0] is MIGRATIONS[0]:

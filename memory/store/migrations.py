@@ -43,7 +43,7 @@ _M001 = (
         chunk INTEGER NOT NULL REFERENCES chunks (number), level INTEGER NOT NULL, version INTEGER NOT NULL,
         producer TEXT NOT NULL, text TEXT NOT NULL, tokens INTEGER NOT NULL, prompt_hash TEXT NOT NULL,
         published_step INTEGER, UNIQUE (chunk, level, version, producer))""",
-    "CREATE INDEX views_unpublished ON views (chunk) WHERE published_step IS NULL",
+    "CREATE INDEX views_unpublished ON views (chunk, level, version, producer) WHERE published_step IS NULL",
     """CREATE INDEX views_published ON views (chunk, level, version, published_step, producer, tokens)
         WHERE published_step IS NOT NULL""",
     "CREATE TABLE encoders (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, dim INTEGER NOT NULL)",

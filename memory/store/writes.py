@@ -48,13 +48,15 @@ def add_views(connection: sqlite3.Connection, views: Iterable[View]) -> None:
 
 
 def publish_views(connection: sqlite3.Connection, step: int, up_to_chunk: int | None) -> list[View]:
+    # Named, because the planner would walk every view in order to sort a handful.
+    table = "views INDEXED BY views_unpublished"
     rows = connection.execute(
-        "SELECT chunk, level, version, producer, text, tokens, prompt_hash, ?1 FROM views"
+        f"SELECT chunk, level, version, producer, text, tokens, prompt_hash, ?1 FROM {table}"
         " WHERE published_step IS NULL AND (?2 IS NULL OR chunk <= ?2) ORDER BY chunk, level, version, producer",
         (step, up_to_chunk),
     ).fetchall()
     connection.execute(
-        "UPDATE views SET published_step = ?1 WHERE published_step IS NULL AND (?2 IS NULL OR chunk <= ?2)",
+        f"UPDATE {table} SET published_step = ?1 WHERE published_step IS NULL AND (?2 IS NULL OR chunk <= ?2)",
         (step, up_to_chunk),
     )
     return [codec.view_out(row) for row in rows]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -27,10 +29,15 @@ def by_hand(path: Path, *statements: str) -> None:
     connection.close()
 
 
+def noise(seed: int, size: int = 2000) -> str:
+    """Characters that hardly compress."""
+    return base64.b85encode(random.Random(seed).randbytes(size)).decode()[:size]
+
+
 async def filled(path: Path, steps: int = 20) -> Path:
     async with await SqliteStore.open(path, create=True) as store:
         for number in range(1, steps + 1):
-            await store.commit_step(chunk(number, "text " * 400))
+            await store.commit_step(chunk(number, noise(number)))
             await store.add_views([view(number)])
     return path
 
@@ -106,8 +113,9 @@ async def test_damage_is_found_at_open_after_an_unclean_exit(tmp_path):
     whole = bytearray(path.read_bytes())
     root = sqlite3.connect(path)
     (page,) = root.execute("SELECT rootpage FROM sqlite_master WHERE name = 'views'").fetchone()
+    (size,) = root.execute("PRAGMA page_size").fetchone()
     root.close()
-    whole[(page - 1) * 4096 : page * 4096] = b"\x55" * 4096
+    whole[(page - 1) * size : page * size] = b"\x55" * size
     path.write_bytes(whole)
     await refused(path, StoreCorrupt)
 
@@ -120,7 +128,7 @@ async def test_damage_found_while_reading_has_a_name(tmp_path):
     connection.commit()
     connection.close()
     async with await SqliteStore.open(path, create=False) as store:
-        assert await store.chunks([1]) == [chunk(1, "text " * 400)]
+        assert await store.chunks([1]) == [chunk(1, noise(1))]
         with pytest.raises(StoreCorrupt):
             await store.chunks([2])
 
@@ -165,7 +173,7 @@ async def test_an_older_schema_is_brought_up_with_its_content(tmp_path, monkeypa
     monkeypatch.setattr(migrations.migrate, "__defaults__", (newer,))
     async with await SqliteStore.open(path, create=False) as store:
         assert await store.schema() == 2
-        assert await store.chunks([4]) == [chunk(4, "text " * 400)]
+        assert await store.chunks([4]) == [chunk(4, noise(4))]
 
 
 async def test_a_locked_store_is_busy_and_then_free(tmp_path):
@@ -190,16 +198,16 @@ async def test_a_full_store_stops_by_name_and_loses_nothing(tmp_path):
         done = 1
         with pytest.raises(StoreFull):
             while True:
-                await store.commit_step(chunk(done + 1, "x" * 30_000))
+                await store.commit_step(chunk(done + 1, noise(done, 30_000)))
                 done += 1
         assert 1 < done < 10
         assert await store.last_step() == done
         await store._write(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone())
-        await store.commit_step(chunk(done + 1, "x" * 30_000))
+        await store.commit_step(chunk(done + 1, noise(done, 30_000)))
 
 
 _FILL = """
-import asyncio, sys
+import asyncio, random, sys
 sys.path.insert(0, {root!r})
 from memory.errors import StoreFull
 from memory.store.sqlite import SqliteStore
@@ -210,7 +218,7 @@ async def main(path):
     done = 0
     try:
         while True:
-            await store.commit_step(chunk(done + 1, "x" * 5000))
+            await store.commit_step(chunk(done + 1, random.Random(done).randbytes(2500).hex()))
             done += 1
     except StoreFull:
         assert await store.last_step() == done

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from memory.errors import StoreFault
 from memory.ports import ChunkStore
 from memory.records import Level, Observation, Step, Usage
-from memory.store.codec import changed_in, changed_out
+from memory.store.codec import changed_in, changed_out, long_in, text_out
 from memory.store.sqlite import SqliteStore
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 from tests.memory.store import build, strategies
@@ -207,6 +207,18 @@ async def test_keys_load_fast_and_in_order(tmp_path):
         assert found.numbers.tolist() == numbers.tolist()
         assert np.array_equal(found.matrix, matrix)
         assert found.matrix.flags.c_contiguous
+
+
+@given(strategies.texts, st.integers(0, 400))
+def test_long_text_is_exact_too(text, times):
+    assert text_out(long_in(text * times)) == text * times
+
+
+def test_long_text_is_deflated_where_that_pays():
+    assert len(long_in("The same words again. " * 100)) < 500
+    noise = np.random.default_rng(0).integers(33, 126, 2000).astype(np.uint8).tobytes().decode()
+    assert len(long_in(noise)) <= len(noise)
+    assert long_in("short") == "short"
 
 
 def test_levels_are_what_the_schema_expects():
