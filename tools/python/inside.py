@@ -286,4 +286,5 @@ def main() -> None:
     serve(channel, Cells(workspace, limits["memory"]))
 
 
-main()
+if __name__ == "__main__":
+    main()

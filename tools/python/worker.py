@@ -139,7 +139,7 @@ class Worker:
                     break
 
     async def kill(self) -> None:
-        """End every process of the sandbox and free what belongs to it; safe to call twice."""
+        """End every process of the sandbox and free what belongs to it. The last call to a worker."""
         self._fail("it was ended")
         self._loop.remove_reader(self._channel)
         with contextlib.suppress(OSError):
