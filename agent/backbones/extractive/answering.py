@@ -140,7 +140,8 @@ def _span(page: Page | None) -> int:
 
 
 def _read(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequence[Trail]) -> Answer:
-    passages = bridged(scorer, pages)
+    ends = [trail.values[-1].text for trail in found if trail.values] if not question.options else []
+    passages = bridged(scorer, pages, ends=ends)
     span = best_span(question, passages, scorer)
     told = tuple(passage for trail in found[:1] for passage in _support(trail.values))
     if span is None:
@@ -155,8 +156,9 @@ def _read(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequ
     return Answer(span.text, (*told, span.passage))
 
 
-def bridged(scorer: Scorer, pages: Sequence[Page], limit: int = 12) -> list[Passage]:
-    """The best passages; one on a page that a good passage of another page names is worth more (the second hop)."""
+def bridged(scorer: Scorer, pages: Sequence[Page], limit: int = 12, ends: Sequence[str] = ()) -> list[Passage]:
+    """The best passages; one on a page that a good passage of another page names is worth more (the second hop), and
+    one that names what a chain ended in."""
     passages = scorer.passages(40)
     named: dict[str, float] = {}
     for passage in passages[:10]:
@@ -165,7 +167,13 @@ def bridged(scorer: Scorer, pages: Sequence[Page], limit: int = 12) -> list[Pass
             title = key(page.title)
             if page.chunk != passage.page.chunk and title and f" {title} " in text:
                 named[title] = max(named.get(title, 0.0), passage.score)
-    raised = [Passage(p.page, p.index, p.score + 0.3 * named.get(key(p.page.title), 0.0)) for p in passages]
+    wanted = [f" {key(end)} " for end in ends]
+    raised: list[Passage] = []
+    for p in passages:
+        bonus = 0.3 * named.get(key(p.page.title), 0.0)
+        if wanted and any(end in f" {key(p.page.title)} {key(p.text)} " for end in wanted):
+            bonus += 0.2
+        raised.append(Passage(p.page, p.index, p.score + bonus))
     raised.sort(key=lambda p: (-p.score, p.page.chunk, p.index))
     return raised[:limit]
 

@@ -50,6 +50,8 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
             return _answer(view)
     needed = [item for item in view.names if item.weight >= 0.9]
     made = queries(view.question, scene, view.pages, view.scorer, needed or view.names) if legal.search else []
+    if legal.search and needed and not made:
+        needed, made = [], queries(view.question, scene, view.pages, view.scorer, view.names)
     unlisted = bool(needed) and (choice is None or choice.value < needed[0].weight * 0.7)
     if choice is not None and (not legal.answer or (choice.value >= GOOD and not (unlisted and made))):
         return _visit(choice, view)

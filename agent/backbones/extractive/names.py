@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 _CAP = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĖĘĚĞĢĪĮİĶŁĻŃŅŇŌŐŒŘŚŞŠŢŤŪŮŰŲŸŹŻŽ"
 _WORD = rf"(?:[{_CAP}][\w'’.&-]*|[{_CAP}]\.)"
@@ -61,6 +62,7 @@ def full_key(text: str) -> str:
     return _key(text)
 
 
+@lru_cache(maxsize=16384)
 def _key(text: str) -> str:
     if not text.isascii():
         text = "".join(ch for ch in unicodedata.normalize("NFKD", text) if not unicodedata.combining(ch))

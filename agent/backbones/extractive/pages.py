@@ -211,6 +211,7 @@ class Scorer:
         return [word for word in self.words if word not in seen]
 
 
+@lru_cache(maxsize=65536)
 def title_match(name: str, title: str) -> float:
     """How well a title is a name: 1.2 to the letter, 1 but for what is in parentheses, about .8 when one holds the
     other, .7 same words in part; 0 else."""
@@ -237,9 +238,10 @@ def title_match(name: str, title: str) -> float:
 def find_page(name: str, pages: Sequence[Page]) -> Page | None:
     """The visited page about a name: by its title, else by a lead that opens with the name."""
     best, best_score = None, 0.69
+    opening = key(name) + " "
     for page in pages:
         score = title_match(name, page.title)
-        if score < 0.7 and page.sentences and key(page.sentences[0]).startswith(key(name) + " ") and " " in key(name):
+        if score < 0.7 and opening.count(" ") > 1 and page.sentences and key(page.sentences[0]).startswith(opening):
             score = 0.75
         if score > best_score:
             best, best_score = page, score

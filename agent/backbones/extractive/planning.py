@@ -13,6 +13,7 @@ from agent.backbones.extractive.pages import Hit, Page, Scorer, find_page, sente
 from agent.backbones.extractive.places import is_country, is_demonym
 from agent.backbones.extractive.question import Question
 from agent.backbones.extractive.scene import Scene
+from agent.backbones.extractive.words import stem
 
 MAX_QUERY_WORDS = 24
 _MONTH = re.compile(
@@ -49,6 +50,8 @@ def wanted(
     """Names to look for, most needed first."""
     ends = [trail.values[-1].text for trail in found if trail.done and trail.values and question.rest]
     names = [Wanted(name, 0.9) for name in ends if not question.options and find_page(name, pages) is None]
+    if not question.options:
+        names += [Wanted(name, 0.9, " ".join(question.rest[:8])) for name in ends]
     names += [Wanted(trail.missing, 1.0 if trail.values else 0.9, trail.role) for trail in found if trail.missing]
     last = [trail.values[-1].text for trail in found if question.options and trail.done and trail.values]
     if question.options and any(relation.name == "country" for relation in question.chain):
@@ -64,13 +67,14 @@ def wanted(
     best: dict[str, Wanted] = {}
     for item in sorted(names, key=lambda item: -item.weight):
         if not _hopeless(item, scene, hits):
-            best.setdefault(key(item.name), item)
+            best.setdefault(key(f"{item.name} {item.role}"), item)
     return list(best.values())
 
 
 def _hopeless(item: Wanted, scene: Scene, hits: dict[str, Hit]) -> bool:
     """It was asked for by name, and no listed page that is still to be read has the name."""
-    if not any(key(query) in (key(item.name), key(f"{item.name} {item.role}")) for query in scene.asked):
+    forms = {key(item.name), key(f"{item.name} {item.role}")}
+    if " " in item.role or not any(key(query) in forms for query in scene.asked):
         return False
     return not any(title_match(item.name, hits[url].title) >= 0.7 for url in scene.legal.urls if url in hits) and bool(
         hits
@@ -120,7 +124,7 @@ def queries(
     words = list(question.rest) or [word for word in question.words if any(word.startswith(w[:4]) for w in missing)]
     for item in names[:3]:
         add(f"{item.name} {item.role}")
-        if item.weight < 0.95:
+        if item.weight < 0.95 and " " not in item.role:
             add(" ".join([item.name, *words]))
     return made[: scene.legal.max_queries]
 
@@ -148,6 +152,8 @@ def choose(
             if match:
                 role = 0.1 if item.role and item.role in f"{hit.title} {hit.snippet}".lower() else 0.0
                 value = max(value, item.weight * match + role + 0.2 * value)
+            elif " " in item.role and key(item.name) in key(f"{hit.title} {hit.snippet}"):
+                value += 0.4 * sum(stem(word) in words for word in item.role.split()) / len(item.role.split())
         if key(hit.title) in seen and hit.title:
             value *= 0.5
         if best is None or value > best.value:

@@ -164,7 +164,8 @@ RELATIONS: tuple[Relation, ...] = (
     _made(
         "birth place",
         "place",
-        r"place of birth|birth ?place|where (?:was|were|is)\b.*\bborn|(?:city|town|state|county|country|"
+        r"(?:place|city|town|state|county|country) of birth|birth ?place|"
+        r"where (?:was|were|is)\b.*\bborn|(?:city|town|state|county|country|"
         r"place|village) (?:where|in which|of)\b.*\bborn|born in (?:what|which) (?!year|date|day)\w+|"
         r"(?:what|which) (?:city|town|state|country|place)\b.*\bborn",
         r"\bborn\b[^.;()]{0,60}?\b(?:in|at)\b",
@@ -183,7 +184,8 @@ RELATIONS: tuple[Relation, ...] = (
     _made(
         "death place",
         "place",
-        r"place of death|where (?:did|was)\b.*\bdied?|die in (?:what|which) (?!year|date|day)\w+|(?:what|"
+        r"(?:place|city|town|state|county|country) of death|"
+        r"where (?:did|was)\b.*\bdied?|die in (?:what|which) (?!year|date|day)\w+|(?:what|"
         r"which) (?:city|town|state|country|place)\b.*\bdied?",
         r"\b(?:died|death|killed|murdered|executed)\b[^.;()]{0,60}?\b(?:in|at)\b",
         final=True,

@@ -14,6 +14,9 @@ from agent.backbones.extractive.words import stem
 from memory.text.words import tokenize
 
 _IS_A = re.compile(r"\b(?:is|was|are|were|as)\s+(?:an?|the|one of the)\s+([^.,;()]{3,80})")
+_PREPOSITION = re.compile(r"\b(?:in|from|at|of|near|to|outside|around)\s+(?:the\s+)?$|,\s*$")
+_CUE = re.compile(r"((?:[\w'-]+\s+){2})(?:what|who|whom|which|where)\b(?:\s+[\w-]+){0,3}\s*\?*$", re.IGNORECASE)
+_PHRASE = re.compile(r"\s*((?:an?\s+|the\s+)?[\w'’ -]{2,60}?)(?=[,.;:()]|\s(?:that|which|who|and|in|on|at|by|for)\b|$)")
 _PRONOUN = re.compile(r"^(?:He|She|It|They|His|Her|Its|Their|The)\b")
 
 
@@ -63,7 +66,7 @@ def _name_candidates(question: Question, passage: Passage) -> Iterator[tuple[str
     sentence, page = passage.text, passage.page
     wants_title = question.kind == "title"
     subject = page.title
-    if subject and (passage.index < 2 or _PRONOUN.match(sentence)):
+    if subject and (passage.index < 2 or _PRONOUN.match(sentence)) and _may_be(question, subject):
         yield re.sub(r"\s*\([^()]*\)$", "", subject), 0, 0.2 if question.kind in ("person", "title", "place") else 0.1
     for quote in quotations(sentence):
         yield quote.text, quote.start, 0.2 if wants_title else 0.0
@@ -72,10 +75,37 @@ def _name_candidates(question: Question, passage: Passage) -> Iterator[tuple[str
             continue
         person = " " in name.text
         noun = 0.25 if question.noun and question.noun in name.text.lower() else 0.0
-        yield name.text, name.start, noun + (0.1 if person or question.kind != "person" else 0.0)
+        if question.kind == "place":
+            noun += 0.2 if _PREPOSITION.search(sentence[max(0, name.start - 12) : name.start]) else -0.1
+        yield (
+            name.text,
+            name.start,
+            noun + _after_cue(question, sentence, name.start) + (0.1 if person or question.kind != "person" else 0.0),
+        )
     if question.kind == "thing":
         for match in _IS_A.finditer(sentence):
             yield match[1].strip(), match.start(1), 0.0
+        cue = _cue(question)
+        at = sentence.lower().find(cue) if cue else -1
+        phrase = _PHRASE.match(sentence[at + len(cue) :]) if at >= 0 else None
+        if phrase:
+            yield phrase[1].strip(), at + len(cue), 0.45
+
+
+def _may_be(question: Question, title: str) -> bool:
+    """Whether the subject of a page may be the answer: a place asked for by its kind carries it in its name, mostly."""
+    return question.kind != "place" or not question.noun or question.noun in title.lower()
+
+
+def _cue(question: Question) -> str:
+    """The words that stand before a question word at the end of a question (``… was assassinated as part of what``)."""
+    match = _CUE.search(question.text)
+    return match[1].lower().strip() if match else ""
+
+
+def _after_cue(question: Question, sentence: str, start: int) -> float:
+    cue = _cue(question)
+    return 0.3 if cue and cue in sentence[max(0, start - 40) : start].lower() else 0.0
 
 
 def _follows(sentence: str, at: int, question: Question) -> float:
