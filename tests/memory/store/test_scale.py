@@ -126,12 +126,17 @@ async def test_size_on_disk(tmp_path):
     sizes = np.random.default_rng(1).exponential(3000, 600).astype(int) + 50
     words = [f"word{number}" for number in range(3000)]
     pick = random.Random(2)
-    async with await SqliteStore.open(path, create=True) as store:
+    numbers = np.arange(1, 601)
+
+    def fill(connection):
         for number, size in enumerate(sizes.tolist(), start=1):
-            await store.commit_step(chunk(number, " ".join(pick.choices(words, k=size // 9)).ljust(size)))
-            await store.add_views([view(number, level, text="y" * 300 * int(level)) for level in SUMMARY_LEVELS])
-            row = np.full((1, 256), number, np.float32)
-            await store.add_keys(KeyRows("e", np.array([number]), row, np.array([number])))
+            text = " ".join(pick.choices(words, k=size // 9)).ljust(size)
+            writes.commit_step(connection, chunk(number, text), ())
+            writes.add_views(connection, [view(number, level, text="y" * 300 * int(level)) for level in SUMMARY_LEVELS])
+        writes.add_keys(connection, KeyRows("e", numbers, np.ones((600, 256), np.float32), numbers))
+
+    async with await SqliteStore.open(path, create=True) as store:
+        await store._write(fill)
     content = int(sizes.sum()) + 600 * (300 + 600 + 256 * 4)
     assert path.stat().st_size <= 1.3 * content
 
