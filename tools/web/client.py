@@ -1,11 +1,14 @@
-"""The one HTTP client: every hop is checked, connected to the address that was checked, and bounded."""
+"""The one HTTP client: every hop is checked, connected to the address that was checked, and bounded.
+
+It stands on httpx's transport, below its client: no cookie jar, no redirects of its own (whose parsing of a hostile
+``Location`` raises), no environment.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ssl import SSLContext
 
 import httpx
@@ -55,7 +58,8 @@ class Fetcher:
         self._config = config or FetchConfig()
         self.policy = FetchPolicy(self._config, resolver, hosts or {})
         self._verify = verify
-        self._client: httpx.AsyncClient | None = None
+        self._headers = {"User-Agent": self._config.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
+        self._transport: httpx.AsyncHTTPTransport | None = None
 
     async def fetch(self, url: str) -> Page:
         """GET with redirects. Raises ToolError; HTTP error statuses are returned, not raised."""
@@ -68,9 +72,9 @@ class Fetcher:
             raise ToolError("timeout", f"no answer from {url[:200]} within {self._config.total_s:g} s") from error
 
     async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        if self._transport is not None:
+            await self._transport.aclose()
+            self._transport = None
 
     async def _follow(self, url: str, deadline: float) -> Page:
         parsed = self.policy.parse(url)
@@ -95,17 +99,17 @@ class Fetcher:
                 ) from error
 
     async def _open(self, target: Target) -> httpx.Response:
-        client = self._client or self._start()
+        transport = self._transport or self._start()
         for number, address in enumerate(target.addresses[:_MAX_TRIED], 1):
             extensions = {"sni_hostname": target.host} if target.url.scheme == "https" else {}
-            request = client.build_request(
+            request = httpx.Request(
                 "GET",
                 target.url.copy_with(host=address, port=target.connect_port),
-                headers={"Host": target.url.netloc.decode("ascii")},
+                headers={"Host": target.url.netloc.decode("ascii"), **self._headers},
                 extensions={**extensions, "timeout": self._timeout()},
             )
             try:
-                return await client.send(request, stream=True, follow_redirects=False)
+                return await transport.handle_async_request(request)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 if number == min(len(target.addresses), _MAX_TRIED):
                     raise ToolError("network", f"cannot connect to {target.host} ({_reason(error)})") from error
@@ -122,7 +126,7 @@ class Fetcher:
         note = ""
         try:
             async with asyncio.timeout_at(deadline - 0.05 * config.total_s):
-                async for part in response.aiter_raw(65_536):
+                async for part in response.aiter_raw():
                     decoder.feed(part)
                     if decoder.full:
                         note = f"cut at {len(decoder.body)} bytes: the document is larger than is read"
@@ -144,16 +148,10 @@ class Fetcher:
             local=self.policy.is_local(target.url),
         )
 
-    def _start(self) -> httpx.AsyncClient:
-        jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        self._client = httpx.AsyncClient(
-            headers={"User-Agent": self._config.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"},
-            cookies=jar,
-            trust_env=False,
-            verify=self._verify,
-            limits=httpx.Limits(max_connections=32, max_keepalive_connections=0),
-        )
-        return self._client
+    def _start(self) -> httpx.AsyncHTTPTransport:
+        limits = httpx.Limits(max_connections=32, max_keepalive_connections=0)
+        self._transport = httpx.AsyncHTTPTransport(verify=self._verify, trust_env=False, limits=limits)
+        return self._transport
 
     def _timeout(self) -> dict[str, float | None]:
         return httpx.Timeout(self._config.total_s, connect=self._config.connect_s).as_dict()
