@@ -56,7 +56,9 @@ def _fault(error: sqlite3.Error, path: Path) -> StoreFault | NotStored:
     if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
         return NotStored("a chunk that is referred to is not stored")
     if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return StoreFault(f"{path} cannot be opened for writing: {error}", hint="check the folder and its permissions")
+        return StoreFault(
+            f"{path} cannot be opened, or not for writing: {error}", hint="check the folder and its permissions"
+        )
     return StoreFault(f"{path}: {error}")
 
 
@@ -92,19 +94,14 @@ def _make_durable(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 
 
-def _expect_whole(path: Path) -> None:
-    """Refuse an empty file, and one that ends within a page: SQLite itself overlooks the latter."""
-    if not path.is_file():
-        return
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header = file.read(18)
-    page = int.from_bytes(header[16:18], "big") or 1
-    # With a log beside it the file may be behind; SQLite completes it from there.
-    torn = size % (65536 if page == 1 else page) and not path.with_name(path.name + "-wal").exists()
-    if size == 0 or torn:
-        what = "cut short" if size else "empty"
-        raise StoreCorrupt(f"{path} is {what}: not a longstride store", hint="restore it from a copy")
+def _expect_whole(path: Path, connection: sqlite3.Connection, *, log: bool) -> None:
+    """Refuse a file that ends within a page, which SQLite overlooks. With a log beside it, it is completed from there.
+
+    Only its size is asked for: to open and close the file here would drop the locks of SQLite in this process.
+    """
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    if not log and path.stat().st_size % page:
+        raise StoreCorrupt(f"{path} is cut short", hint="restore it from a copy")
 
 
 def create_file(path: Path, *, busy_timeout_s: float) -> None:
@@ -164,9 +161,10 @@ class Database:
         self._reading: list[sqlite3.Connection] = []
         self._closed = False
 
-    async def open(self, *, create: bool, check: Callable[[sqlite3.Connection], None]) -> None:
-        """Connect, verify that the file is ours and whole (``check``), migrate.
+    async def open(self, *, create: bool, check: Callable[[sqlite3.Connection, bool], None]) -> None:
+        """Connect, verify that the file is ours and whole, migrate.
 
+        ``check`` is given the connection and whether migrations are to come; it may refuse.
         Raises NotStored when there is no file, StoreCorrupt, StoreTooNew, StoreBusy, StoreFull, StoreFault.
         """
         try:
@@ -175,18 +173,19 @@ class Database:
             await self.aclose()
             raise
 
-    def _open(self, create: bool, check: Callable[[sqlite3.Connection], None]) -> None:
+    def _open(self, create: bool, check: Callable[[sqlite3.Connection, bool], None]) -> None:
         with translated(self.path, reading=True):
             if not self.path.exists():
                 if not create:
                     raise NotStored(f"there is no session store at {self.path}")
                 create_file(self.path, busy_timeout_s=self._busy_timeout_s)
-            _expect_whole(self.path)
+            log = self.path.with_name(self.path.name + "-wal").exists()
             connection = self._connection = connect(self.path, busy_timeout_s=self._busy_timeout_s)
             waiting = pending(connection)
             if waiting and waiting[0] is MIGRATIONS[0]:
-                raise StoreCorrupt(f"{self.path} has no schema: not a longstride store")
-            check(connection)
+                raise StoreCorrupt(f"{self.path} is empty: not a longstride store", hint="restore it from a copy")
+            _expect_whole(self.path, connection, log=log)
+            check(connection, bool(waiting))
             # Only now: a file that is not ours must not be touched.
             _make_durable(connection)
             if waiting:

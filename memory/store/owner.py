@@ -99,7 +99,7 @@ def take(connection: sqlite3.Connection, mine: Owner) -> Owner | None:
     """Put ``mine`` on record; returns the dead owner it replaces, if any. Raises StoreBusy when a live one holds it."""
     held = current(connection)
     if held is not None and held.token != mine.token and held.alive():
-        raise _busy(held)
+        raise busy(held)
     connection.execute(
         "INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
         (mine.token, mine.label, mine.pid, mine.started, mine.boot, mine.host, mine.since),
@@ -121,10 +121,11 @@ def fence(connection: sqlite3.Connection, token: str | None) -> None:
         raise StoreBusy("this process no longer owns the session", hint="resume the session")
     held = current(connection) if row[0] != token else None
     if held is not None:
-        raise _busy(held)
+        raise busy(held)
 
 
-def _busy(held: Owner) -> StoreBusy:
+def busy(held: Owner) -> StoreBusy:
+    """What a caller that is not ``held`` is told."""
     if not held.alive():
         return StoreBusy(
             f"the session was left by process {held.pid}, which is gone, and is not claimed", hint="resume the session"

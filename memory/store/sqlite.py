@@ -205,10 +205,12 @@ class SqliteStore:
             await self._database.aclose()
 
 
-def _check(connection: sqlite3.Connection) -> None:
-    """Refuse a damaged file. A file that is being written now was checked when its owner opened it."""
+def _check(connection: sqlite3.Connection, outdated: bool) -> None:
+    """Refuse a damaged file, and to migrate one in use. What is being written now was checked by its owner."""
     held = owner.current(connection)
     if held is not None and held.alive():
+        if outdated:
+            raise owner.busy(held)
         return
     if reads.meta(connection, CLEAN) in (None, "1"):
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memory.errors import NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull, StoreTooNew
-from memory.store import migrations
+from memory.store import migrations, owner
 from memory.store.migrations import MIGRATIONS, Migration, applied, migrate
 from memory.store.sqlite import SqliteStore
 from tests.memory.store.build import chunk, view
@@ -165,12 +165,23 @@ def test_a_migration_is_applied_whole_or_not_at_all(tmp_path):
     connection.close()
 
 
+def know(patch: pytest.MonkeyPatch, known: tuple[Migration, ...]) -> None:
+    patch.setattr(migrations.pending, "__defaults__", (known,))
+    patch.setattr(migrations.migrate, "__defaults__", (known,))
+
+
 async def test_an_older_schema_is_brought_up_with_its_content(tmp_path, monkeypatch):
     path = await filled(tmp_path / "s.db", 4)
     newer = (*MIGRATIONS, Migration(2, "adds a table", ("CREATE TABLE two (x)",)))
-    monkeypatch.setattr(migrations, "MIGRATIONS", newer)
-    monkeypatch.setattr(migrations.pending, "__defaults__", (newer,))
-    monkeypatch.setattr(migrations.migrate, "__defaults__", (newer,))
+    async with await SqliteStore.open(path, create=False) as store:
+        await store._database.write(lambda c: owner.take(c, owner.this_process("older version")))
+    before = content(path)
+    with monkeypatch.context() as patch:
+        know(patch, newer)
+        assert "older version" in await refused(path, StoreBusy)
+    assert content(path) == before
+    by_hand(path, "UPDATE owner SET boot = 'an earlier one'")
+    know(monkeypatch, newer)
     async with await SqliteStore.open(path, create=False) as store:
         assert await store.schema() == 2
         assert await store.chunks([4]) == [chunk(4, noise(4))]
@@ -253,7 +264,7 @@ async def test_a_read_only_file_can_be_read(tmp_path):
         pytest.skip("this user may write anything")
     async with await SqliteStore.open(path, create=False) as store:
         assert await store.last_step() == 1
-        with pytest.raises(StoreFault, match="opened for writing"):
+        with pytest.raises(StoreFault, match="not for writing"):
             await store.commit_step(chunk(2))
 
 
