@@ -114,11 +114,13 @@ def _load(model: str, device: str | None, local_files_only: bool) -> SentenceTra
             f"encoder {model} needs the sentence-transformers package: {error}", hint=f"install it: {INSTALL}"
         ) from error
     import httpx
+    from safetensors import SafetensorError
 
+    broken = (OSError, ValueError, RuntimeError, ImportError, KeyError, AssertionError, SafetensorError)
     try:
         with _no_progress_bar():
             return SentenceTransformer(model, device=device, local_files_only=local_files_only)
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError, AssertionError, httpx.HTTPError) as error:
+    except (*broken, httpx.HTTPError) as error:
         raise EncoderFault(
             f"encoder {model} cannot be loaded: {' '.join(str(error).split())[:300]}",
             hint="check the name and the device; without the hub, give the folder of a downloaded model, set "

@@ -26,7 +26,7 @@ _NEARLY_FULL = 0.85
 
 def truncate(text: str, max_tokens: int, count: Count) -> str:
     """A prefix of at most ``max_tokens`` tokens, nearly the longest (within about 15 %)."""
-    return text[: _cut(text, 0, max_tokens, count)]
+    return text if _fits(text, max_tokens, count) else text[: _cut(text, 0, max_tokens, count)]
 
 
 def state_text(question: str, recent_texts: Sequence[str], max_tokens: int, count: Count) -> str:
