@@ -96,7 +96,8 @@ class KeyCache:
             if abs(now - row[1]) > _USE_GRAIN_S:
                 stale.append((now, row[0]))
         if stale:
-            with _transaction(connection):
+            # A busy file keeps its old times of use: what was found is found.
+            with contextlib.suppress(sqlite3.OperationalError), _transaction(connection):
                 connection.executemany("UPDATE vectors SET used = ? WHERE rowid = ?", stale)
         return found
 
