@@ -57,7 +57,10 @@ class CorpusIndex:
 
     def __init__(self, cache: Path, source: PageSource) -> None:
         key = hashlib.sha256(f"{source.kind}\n{source.location}".encode()).hexdigest()[:16]
-        cache.mkdir(parents=True, exist_ok=True)
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CorpusFault(f"cannot make the cache folder {cache}: {error.strerror}") from error
         self.file = cache / f"corpus-v{FORMAT}-{source.kind}-{key}.sqlite"
         self._source = source
         self._lock = threading.Lock()
@@ -119,23 +122,28 @@ class CorpusIndex:
             self._db.close()
 
     def _open(self) -> sqlite3.Connection:
-        for last in (False, True):
-            db = sqlite3.connect(self.file, timeout=BUILD_TIMEOUT_S, check_same_thread=False, isolation_level=None)
-            try:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=NORMAL")
-                with _transaction(db):
-                    for statement in _SCHEMA.split(";"):
-                        db.execute(statement)
-                return db
-            except sqlite3.DatabaseError as error:
-                db.close()
-                if "no such module" in str(error):
-                    raise CorpusFault("this Python's SQLite lacks FTS5: no local corpus can be searched") from error
-                if last or isinstance(error, sqlite3.OperationalError):
-                    raise CorpusFault(f"cannot open the index {self.file}: {error}") from error
-                _remove(self.file)
-        raise AssertionError("unreachable")
+        try:
+            return self._connect()
+        except sqlite3.OperationalError as error:
+            if "no such module" in str(error):
+                raise CorpusFault("this Python's SQLite lacks FTS5: no local corpus can be searched") from error
+            raise CorpusFault(f"cannot open the index {self.file}: {error}") from error
+        except sqlite3.DatabaseError:  # damaged: it is derived data
+            _remove(self.file)
+            return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.file, timeout=BUILD_TIMEOUT_S, check_same_thread=False, isolation_level=None)
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            with _transaction(db):
+                for statement in _SCHEMA.split(";"):
+                    db.execute(statement)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     def _update(self, progress: Progress | None) -> None:
         listing = self._source.listing()
