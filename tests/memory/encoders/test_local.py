@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,6 +36,7 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "windowed": lambda: WindowedEncoder(HashingEncoder(64), ScriptCounter().count),
 }
 JUNK = st.text(st.characters(codec="utf-8"), max_size=60)
+FILES = (embedded._VECTORS, embedded._TOKENIZER)
 PIECES = st.lists(
     JUNK | st.sampled_from(["", " \n", "🙂🙃", "\x00", "中文", "word", "１２３", "\u0301", "a" * 300]), max_size=6
 )
@@ -88,6 +90,13 @@ def test_the_default_leaves_the_process_as_it_was() -> None:
     )
     ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_the_vectors_are_those_that_the_id_names() -> None:
+    """When a release of wordllama ships others, `embedded.VERSION` must rise: keys of both must never be compared."""
+    folder = embedded._package_folder()
+    hashes = [hashlib.sha256((folder / name).read_bytes()).hexdigest()[:16] for name in FILES]
+    assert hashes == ["64b47a2dc493cb8e", "93248f2a9ec36c7b"]
 
 
 def test_missing_and_broken_vectors_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
