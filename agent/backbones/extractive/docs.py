@@ -15,7 +15,7 @@ from agent.backbones.extractive.pages import Page, sentence_stems
 from agent.backbones.extractive.words import stem, stems
 from memory.text.sentences import split
 
-Ask: TypeAlias = Literal["return", "default", "raise", "module", "member", "what"]
+Ask: TypeAlias = Literal["return", "default", "raise", "module", "member", "number", "does", "what"]
 _DOTTED = re.compile(
     r"(?<![\w./])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?:\(\))?(?![\w/])|\b[a-z]+(?:_[a-z0-9]+)+\b|\b\w+\(\)"
 )
@@ -40,18 +40,24 @@ _ERROR = re.compile(r"\b(?:[A-Z]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interr
 _RAISED = re.compile(r"\b[Rr]ais(?:es?|ed|ing)\s+(?:an?\s+|the\s+)?([A-Za-z_.]*[A-Z]\w+)")
 _RETURNS = re.compile(r"\b(?:[Rr]eturn(?:s|ed|ing)?|[Yy]ields?)\b(?! values?\b):?\s*")
 _BOILER = re.compile(r", an? (?:built-in )?(?:function|class)\b|^Contents of\b|^Functions:$")
+_SHORT = {"obj": "object", "str": "string", "func": "function", "dir": "directory", "seq": "sequence", "num": "number"}
+"""How reference pages name parameters, and what a question calls them."""
+_MODULE = re.compile(r"\bthe ([a-z_][\w.]*) (?:module|package)\b|\b(?:module|package) ([a-z_][\w.]*)\b(?=[ ?])")
+_OTHER_HOMES = {"genericpath": "os.path", "posixpath": "os.path", "ntpath": "os.path"}
+"""Modules that implement another one."""
 _NEGATION = re.compile(r"\b(?:not|no|None|never|without|empty|n't)\b")
 MAX_QUOTE = 600
 
 
 @dataclass(frozen=True, slots=True)
 class DocQuestion:
-    """``subjects``: dotted names, most specific first; ``ask``: what is wanted of them."""
+    """``subjects``: dotted names; ``ask``: what is wanted of them; ``module``: the module that is named as such."""
 
     subjects: tuple[str, ...]
     ask: Ask
     words: tuple[str, ...]
     negated: bool = False
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,9 @@ def doc_question(text: str) -> DocQuestion | None:
         return None
     said = {part.lower() for subject in subjects for part in subject.split(".")}
     words = tuple(term for term in stems(text) if term not in {stem(part) for part in said})
-    return DocQuestion(subjects, _ask(text), words, bool(_NEGATION.search(text)))
+    module = _MODULE.search(text)
+    where = next(filter(None, module.groups()), "") if module else ""
+    return DocQuestion(subjects, _ask(text), words, bool(_NEGATION.search(text)), where)
 
 
 def answer_doc(question: DocQuestion, pages: Sequence[Page]) -> DocAnswer | None:
@@ -143,13 +151,18 @@ def _ask(text: str) -> Ask:
         return "raise"
     if re.search(r"\b(?:which|what) (?:[\w-]+ )?(?:functions?|method|class|decorator|constant|exception)\b", lower):
         return "member"
-    return "return" if re.search(r"\b(?:return|yield)s?\b", lower) else "what"
+    if re.search(r"\b(?:return|yield)s?\b", lower):
+        return "return"
+    if re.search(r"\bhow (?:many|much|long|often)\b", lower):
+        return "number"
+    return "does" if re.search(r"\bwhat (?:does \S+ (?:\w+ )?(?:do|test|mean|compute)\b|is\b)", lower) else "what"
 
 
 def _named(question: DocQuestion, entry: Entry, page: Page) -> float:
     """0 when the entry is about no subject of the question; more when the qualifier agrees too."""
     best = 0.0
-    where = f"{page.title} {page.url} {entry.name}".lower()
+    home = page.title.split(" ")[0]
+    where = set(re.findall(r"\w+", f"{page.title} {entry.name} {_OTHER_HOMES.get(home, '')}".lower()))
     for subject in question.subjects:
         *qualifier, last = subject.split(".")
         parts = entry.name.split(".")
@@ -161,7 +174,7 @@ def _named(question: DocQuestion, entry: Entry, page: Page) -> float:
 
 def _readings(question: DocQuestion, entry: Entry, page: Page, named: float) -> Iterator[tuple[DocAnswer, float]]:
     """(answer, score) for what an entry says."""
-    sure = named >= 1.0
+    sure = named >= max((1.0 + 0.4 * subject.count(".") for subject in question.subjects), default=1.0) - 1e-9
     if question.ask == "default":
         value = _default(question, entry)
         if value:
@@ -204,6 +217,8 @@ def _owners(question: DocQuestion, entry: Entry, page: Page) -> Iterator[tuple[D
         parts = [stem(part) for part in entry.name.rpartition(".")[2].lower().split("_")]
         score += 0.4 * sum(part in words for part in parts) / len(parts)
     quote = _clip(f"{entry.signature} {lead}" if lead and lead not in entry.signature else entry.signature)
+    if question.module and not module:
+        score += 0.3 if path.split(".")[0] == question.module.split(".")[0] else -0.3
     if score > 0.3:
         yield DocAnswer(span, quote, page, sure=score >= 0.9), score
 
@@ -238,13 +253,17 @@ def _span(ask: Ask, sentence: str, first: bool) -> tuple[str, float]:
         if match:
             return match[1].rstrip("."), 0.8
         return (_clip(sentence, 160), 0.2) if "default" in sentence.lower() else ("", 0.0)
-    return _clip(sentence, 160), 0.4 if first else 0.0
+    if ask == "number":
+        return _clip(sentence, 160), 0.4 if re.search(r"\d", sentence) else 0.0
+    return _clip(sentence, 160), (0.4 if ask == "does" else 0.05) if first else 0.0
 
 
 def _overlap(words: Sequence[str], text: str) -> float:
     """Share of the distinct words that a text has."""
     distinct = set(words) - {"python", "standard", "library", "valu", "default"}
-    return sum(word in sentence_stems(text) for word in distinct) / len(distinct) if distinct else 0.0
+    said = sentence_stems(text)
+    said |= {stem(_SHORT[word]) for word in said if word in _SHORT}
+    return sum(word in said for word in distinct) / len(distinct) if distinct else 0.0
 
 
 def _is_host(text: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from agent.backbones.extractive.answering import bridged
 from agent.backbones.extractive.chain import Trail
+from agent.backbones.extractive.docs import DocQuestion
 from agent.backbones.extractive.names import find_names, key
 from agent.backbones.extractive.pages import Hit, Page, Scorer, find_page, sentence_stems, title_match
 from agent.backbones.extractive.places import is_country, is_demonym
@@ -146,7 +147,7 @@ def choose(
         value = 0.6 * sum(scorer.weight(word) for word in scorer.words if word in words) / scorer.total
         value += 0.1 / hit.rank
         if question.doc is not None:
-            value += _doc_bonus(question.doc.subjects, hit)
+            value += _doc_bonus(question.doc, hit)
         for item in names:
             match = title_match(item.name, hit.title)
             if match:
@@ -161,14 +162,17 @@ def choose(
     return best
 
 
-def _doc_bonus(subjects: Sequence[str], hit: Hit) -> float:
-    """A page or a snippet that has the subject's own name as a word."""
-    bonus = 0.0
-    for subject in subjects:
-        last = re.compile(rf"(?<!\w){re.escape(subject.rpartition('.')[2])}(?!\w)")
-        if last.search(hit.title):
+def _doc_bonus(doc: DocQuestion, hit: Hit) -> float:
+    """A page or a snippet that has the subject's own name as a word; a page of the module that is named."""
+    bonus = 0.3 if doc.module and hit.title.startswith((f"{doc.module} ", f"{doc.module}.")) else 0.0
+    for subject in doc.subjects:
+        home, _, last = subject.rpartition(".")
+        word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
+        if word.search(hit.title):
             bonus = max(bonus, 0.5 if subject not in hit.title else 0.7)
-        elif last.search(hit.snippet):
+        elif home and re.match(rf"{re.escape(home.partition('.')[0])}(?!\w)", hit.title):
+            bonus = max(bonus, 0.4)
+        elif word.search(hit.snippet):
             bonus = max(bonus, 0.3)
     return bonus
 
