@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
 
 from tools.search.sources import BrokenFile, Listing, PageDraft, Stamp
 from tools.visit.extracted import Extracted, Unreadable
@@ -53,7 +54,7 @@ class FolderPages:
     def read(self, name: str) -> Iterator[PageDraft]:
         try:
             body = (self._folder / name).read_bytes()
-            found = self._reader(body, Path(name).suffix, self._base + name)
+            found = self._reader(body, Path(name).suffix, self._base + quote(name))
         except OSError as error:
             raise BrokenFile(f"cannot be read: {error.strerror}") from error
         except Unreadable as error:

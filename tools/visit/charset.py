@@ -30,7 +30,10 @@ def decode(body: bytes, content_type: str = "", *, markup: bool = False) -> tupl
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace"), name
     for name in _declared(body, content_type, markup):
-        text = body.decode(name, "replace")
+        try:
+            text = body.decode(name, "replace")
+        except UnicodeError:  # a codec that cannot replace, such as idna
+            continue
         if text.count("\ufffd") <= max(1, len(text) * _MAX_BAD_SHARE):
             return text, name
     return _detected(body)

@@ -71,6 +71,11 @@ def _main_text(markup: str, url: str) -> tuple[str, str]:
     tree = load_html(markup)
     if tree is None:
         return "", ""
+    if url:  # trafilatura itself resolves against the host alone
+        tree.make_links_absolute(url, handle_failures="ignore")
+        for anchor in tree.iter("a"):
+            if " " in anchor.get("href", ""):
+                anchor.set("href", anchor.get("href").strip().replace(" ", "%20"))
     title = (extract_metadata(tree, default_url=url or None).title or "").strip()
     text = extract(
         tree,

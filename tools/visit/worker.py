@@ -51,13 +51,11 @@ class ExtractionWorker:
 
     def extract(self, kind: Job, body: bytes, content_type: str = "", url: str = "") -> Extracted:
         """The document's text. Raises Unreadable when there is none, the limit passed, or the child died."""
+        job = {"size": len(body), "kind": kind, "content_type": content_type, "url": url, "limit_s": self._limit_s}
+        frame = json.dumps(job).encode() + b"\n" + body
         with self._lock:
-            fresh = self._child is None or self._child.poll() is not None
-            child = self._start() if fresh or self._child is None else self._child
-            limit = self._limit_s + (_START_ALLOWANCE_S if fresh else 0.0)
-            job = {"size": len(body), "kind": kind, "content_type": content_type, "url": url, "limit_s": self._limit_s}
             try:
-                raw = _exchange(child, json.dumps(job).encode() + b"\n" + body, time.monotonic() + limit)
+                raw = self._asked(frame)
             except _Late as error:
                 self._kill()
                 raise Unreadable(f"extraction took longer than {self._limit_s:g} s", "timeout") from error
@@ -78,6 +76,15 @@ class ExtractionWorker:
     def pid(self) -> int | None:
         """The child's process id, None when none runs."""
         return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    def _asked(self, frame: bytes) -> bytes:
+        """The answer of the warm child, or of a new one when there is none, or when it had died by itself."""
+        if self._child is not None and self._child.poll() is None:
+            try:
+                return _exchange(self._child, frame, time.monotonic() + self._limit_s)
+            except (OSError, EOFError):
+                pass
+        return _exchange(self._start(), frame, time.monotonic() + self._limit_s + _START_ALLOWANCE_S)
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._kill()
