@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.backbones.extractive.chain import Trail, Value, countries, follow, later, life_dates, year_of
-from agent.backbones.extractive.docs import answer_doc
+from agent.backbones.extractive.docs import DocQuestion, answer_doc
 from agent.backbones.extractive.names import YEAR, date_value, key
 from agent.backbones.extractive.pages import Page, Passage, Scorer, find_page
 from agent.backbones.extractive.question import Question
@@ -57,11 +58,20 @@ def answer(question: Question, pages: Sequence[Page], scorer: Scorer, found: Seq
     if finished and not question.rest:
         values = finished[0].values
         return Answer(_shaped(question, values[-1].text), _support(values), sure=True)
+    if question.doc is not None and question.doc.subjects and not _spoken_of(question.doc, pages):
+        return Answer("", ())
     read = _read(question, pages, scorer, found)
     if question.options and question.kind == "choice" and read.span:
         # undecided: still one of the two
         return Answer(question.options[0], read.support)
     return read
+
+
+def _spoken_of(doc: DocQuestion, pages: Sequence[Page]) -> bool:
+    """Whether any page has the name that a question about documentation is about."""
+    names = [re.escape(subject.rpartition(".")[2]) for subject in doc.subjects]
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)")
+    return any(pattern.search(page.text) for page in pages)
 
 
 def _shaped(question: Question, text: str) -> str:

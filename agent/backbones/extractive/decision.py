@@ -45,7 +45,8 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
         chunk = _worth_a_glimpse(view, scene)
         if chunk:
             return {"thought": f"see {chunk} in full", "action": "glimpse", "chunk_id": chunk}
-        limit = MAX_VISITS + (2 if any(item.weight >= 0.95 for item in view.names) else 0)
+        limit = 4 if view.question.doc is not None and view.found.span else MAX_VISITS
+        limit += 2 if any(item.weight >= 0.95 for item in view.names) else 0
         if scene.visits >= limit:
             return _answer(view)
     needed = [item for item in view.names if item.weight >= 0.9]

@@ -38,12 +38,13 @@ _HEAD = re.compile(
 )
 _ERROR = re.compile(r"\b(?:[A-Z]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)\b")
 _RAISED = re.compile(r"\b[Rr]ais(?:es?|ed|ing)\s+(?:an?\s+|the\s+)?([A-Za-z_.]*[A-Z]\w+)")
+_MODAL = re.compile(r"\b(?:should|must|to|will|can|may|the|a)\s+$")
 _RETURNS = re.compile(r"\b(?:[Rr]eturn(?:s|ed|ing)?|[Yy]ields?)\b(?! values?\b):?\s*")
 _BOILER = re.compile(r", an? (?:built-in )?(?:function|class)\b|^Contents of\b|^Functions:$")
 _SHORT = {"obj": "object", "str": "string", "func": "function", "dir": "directory", "seq": "sequence", "num": "number"}
 """How reference pages name parameters, and what a question calls them."""
 _MODULE = re.compile(r"\bthe ([a-z_][\w.]*) (?:module|package)\b|\b(?:module|package) ([a-z_][\w.]*)\b(?=[ ?])")
-_OTHER_HOMES = {"genericpath": "os.path", "posixpath": "os.path", "ntpath": "os.path"}
+OTHER_HOMES = {"genericpath": "os.path", "posixpath": "os.path", "ntpath": "os.path"}
 """Modules that implement another one."""
 _NEGATION = re.compile(r"\b(?:not|no|None|never|without|empty|n't)\b")
 MAX_QUOTE = 600
@@ -91,6 +92,7 @@ def doc_question(text: str) -> DocQuestion | None:
     if not dotted and not _TOPIC.search(text) and not re.search(r"\b(?:return|raise)s?\b", text):
         return None
     said = {part.lower() for subject in subjects for part in subject.split(".")}
+    said |= {"return", "returns", "raise", "raised", "raises", "yield", "yields", "default", "value"}
     words = tuple(term for term in stems(text) if term not in {stem(part) for part in said})
     module = _MODULE.search(text)
     where = next(filter(None, module.groups()), "") if module else ""
@@ -162,12 +164,12 @@ def _named(question: DocQuestion, entry: Entry, page: Page) -> float:
     """0 when the entry is about no subject of the question; more when the qualifier agrees too."""
     best = 0.0
     home = page.title.split(" ")[0]
-    where = set(re.findall(r"\w+", f"{page.title} {entry.name} {_OTHER_HOMES.get(home, '')}".lower()))
+    where = set(re.findall(r"\w+", f"{page.title} {entry.name} {OTHER_HOMES.get(home, '')}"))
     for subject in question.subjects:
         *qualifier, last = subject.split(".")
         parts = entry.name.split(".")
         if parts[-1] == last or (len(parts) == 1 and page.title.split(" ")[0] == subject):
-            agreeing = sum(part.lower() in where for part in qualifier)
+            agreeing = sum(part in where for part in qualifier)
             best = max(best, 1.0 + 0.4 * agreeing - 0.1 * (len(qualifier) - agreeing))
     return best
 
@@ -185,6 +187,8 @@ def _readings(question: DocQuestion, entry: Entry, page: Page, named: float) -> 
     first = True
     for paragraph in entry.paragraphs:
         for sentence in split(paragraph):
+            if sentence.startswith((">>>", "...")):
+                continue
             overlap = _overlap(question.words, sentence)
             if question.negated:
                 overlap += 0.2 if _NEGATION.search(sentence) else 0.0
@@ -207,7 +211,8 @@ def _owners(question: DocQuestion, entry: Entry, page: Page) -> Iterator[tuple[D
         for word in question.words
         if word not in ("modul", "function", "class", "method", "python", "provid", "implement", "access")
     ]
-    score = _overlap(words, f"{text} {path}")
+    covered = _overlap(words, f"{text} {path}")
+    score = covered
     whole = "module" in page.title or entry.name == path
     if module:
         span = path if whole else path.rpartition(".")[0] or path
@@ -219,8 +224,10 @@ def _owners(question: DocQuestion, entry: Entry, page: Page) -> Iterator[tuple[D
     quote = _clip(f"{entry.signature} {lead}" if lead and lead not in entry.signature else entry.signature)
     if question.module and not module:
         score += 0.3 if path.split(".")[0] == question.module.split(".")[0] else -0.3
+    if not module and whole and entry.name == path:
+        return
     if score > 0.3:
-        yield DocAnswer(span, quote, page, sure=score >= 0.9), score
+        yield DocAnswer(span, quote, page, sure=covered >= (0.8 if module else 0.99)), score
 
 
 def _default(question: DocQuestion, entry: Entry) -> str:
@@ -246,8 +253,10 @@ def _span(ask: Ask, sentence: str, first: bool) -> tuple[str, float]:
     if ask == "return":
         match = _RETURNS.search(sentence)
         if match is None:
-            return (_clip(sentence, 160), 0.1) if first else ("", 0.0)
-        return _clip(sentence[match.end() :] or sentence, 160), 0.6 if match.start() == 0 else 0.45
+            return (_clip(sentence, 160), 0.2) if first else ("", 0.0)
+        modal = _MODAL.search(sentence[: match.start()])
+        bonus = 0.6 if match.start() == 0 else 0.5 if first else 0.1 if modal else 0.3
+        return _clip(sentence[match.end() :] or sentence, 160), bonus
     if ask == "default":
         match = re.search(r"\bdefaults? (?:to|is|value is|value of)\s+([^\s,;]+)", sentence)
         if match:

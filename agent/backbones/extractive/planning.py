@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.backbones.extractive.answering import bridged
 from agent.backbones.extractive.chain import Trail
-from agent.backbones.extractive.docs import DocQuestion
+from agent.backbones.extractive.docs import OTHER_HOMES, DocQuestion
 from agent.backbones.extractive.names import find_names, key
 from agent.backbones.extractive.pages import Hit, Page, Scorer, find_page, sentence_stems, title_match
 from agent.backbones.extractive.places import is_country, is_demonym
@@ -169,11 +169,11 @@ def _doc_bonus(doc: DocQuestion, hit: Hit) -> float:
         home, _, last = subject.rpartition(".")
         word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
         if word.search(hit.title):
-            bonus = max(bonus, 0.5 if subject not in hit.title else 0.7)
-        elif home and re.match(rf"{re.escape(home.partition('.')[0])}(?!\w)", hit.title):
-            bonus = max(bonus, 0.4)
-        elif word.search(hit.snippet):
-            bonus = max(bonus, 0.3)
+            bonus = max(bonus, 0.6 if subject not in hit.title else 0.9)
+            continue
+        at_home = bool(home) and hit.title.startswith((f"{home} ", f"{home}.", f"{home.partition('.')[0]} "))
+        at_home = at_home or (bool(home) and OTHER_HOMES.get(hit.title.split(" ")[0]) == home)
+        bonus = max(bonus, 0.35 * at_home + 0.3 * bool(word.search(hit.snippet)))
     return bonus
 
 

@@ -18,6 +18,8 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 _ENDINGS = (
     ("ies", "y"),
+    ("able", ""),
+    ("ible", ""),
     ("sses", "ss"),
     ("ing", ""),
     ("edly", ""),
