@@ -5,26 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.chunking import full_text
 from memory.config import MemoryConfig
+from memory.decide import Decision, decide, shown_codes
 from memory.encoders.windows import state_text
-from memory.errors import EncoderFault, IllegalContext
-from memory.fit import FitInput, fit
+from memory.errors import EncoderFault, IllegalContext, SummaryFailed
 from memory.index.worker import KeyWorker
-from memory.plan import Context, ContextPlan, FittedPlan, FloatArray, LevelArray, PlanInput
-from memory.ports import ChunkStore, ContextPolicy, Encoder, StepFormat, TokenCounter
+from memory.plan import FOLDED, Block, Context, FloatArray, LevelArray, NeedsSummary, PlanInput, Pool
+from memory.ports import BlockMaker, ChunkStore, ContextPolicy, Encoder, StepFormat, TokenCounter
+from memory.prefix import common_prefix_tokens
 from memory.recall import Recall
 from memory.records import Level, Message, Step
 from memory.render import Recent, RenderInput, check_legal, fixed_tokens, level_tokens, render, render_hash
-from memory.spend import spend
-from memory.state import FOLDED, SessionState
+from memory.state import SessionState
 from memory.stored import KeyRows, PlanRecord
+from memory.text.words import tokenize
 from memory.tokens import request_tokens
+
+MAX_BLOCKS_A_STEP = 4
+"""Texts that a policy may ask for before it plans; a policy that asks for more makes no progress."""
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,15 @@ class Parts:
     counter: TokenCounter
     config: MemoryConfig
     lockstep: bool
+    blocks: BlockMaker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A pool with the query that scored it; ``query`` None: recency decides."""
+
+    pool: Pool
+    query: NDArray[np.float32] | None
 
 
 async def assemble(parts: Parts, budget: int) -> Context:
@@ -54,53 +67,91 @@ async def assemble(parts: Parts, budget: int) -> Context:
     question = state.question
     if question is None:
         raise ValueError("no question has been asked")
-    last = len(state.index)
-    old = max(0, last - config.recent)
-    steps = await recent_steps(parts, old + 1, last)
+    step, old = len(state.index) + 1, max(0, len(state.index) - config.recent)
+    steps = await recent_steps(parts, old + 1, step - 1)
     recent = Recent(steps, parts.form, counter)
-    fixed = fixed_tokens(question.text, state.nonce, old > 0, parts.form, counter)
-    cosines, query = await _score(parts, old, steps, question.text)
-    pool = state.index.pool(old, cosines)
-    previous = fixed if state.previous_tokens is None else state.previous_tokens
-    given = PlanInput(last + 1, budget, fixed, recent.tokens(None), previous, pool)
-    plan = parts.policy.plan(given)
-    fit_input = FitInput(last + 1, budget, fixed, recent, config.overflow)
-    fitted = fit(plan, pool, fit_input)
-    if config.spend:
-        fitted = spend(fitted, plan, pool, fit_input)
-    codes = shown_codes(state, fitted)
+    ledger = config.layout == "ledger"
+    fixed = fixed_tokens(question.text, state.nonce, old > 0, parts.form, counter, ledger=ledger)
+    scored = await _score(parts, old, steps, question.text)
+    given = PlanInput(
+        step=step,
+        budget=budget,
+        fixed_tokens=fixed,
+        recent_tokens=recent.tokens(None),
+        previous_tokens=fixed if state.previous_tokens is None else state.previous_tokens,
+        pool=scored.pool,
+        blocks=tuple(state.blocks),
+        shown=state.codes if state.previous_tokens is not None else None,
+        recent=tuple(tuple(call.name for call in item.calls) for item in steps),
+    )
+    decision = await _decided(parts, given, recent)
+    fitted = decision.fitted
+    codes = shown_codes(state.index.shown_as(np.maximum(fitted.levels, 0)), fitted)
     rendering = RenderInput(
-        question.text,
-        state.nonce,
-        np.maximum(codes, 0).astype(np.int8),
-        fitted.folded,
-        state.index.facts,
-        await texts_of(parts, codes),
-        steps,
-        fitted.recent_cap,
+        question=question.text,
+        nonce=state.nonce,
+        levels=levels_of(codes),
+        folded=codes == FOLDED,
+        facts=state.index.facts,
+        texts=await texts_of(parts, codes),
+        recent=steps,
+        recent_cap=fitted.recent_cap,
+        ledger_base=fitted.ledger_base,
+        since=state.since_with(codes, step),
+        blocks=fitted.blocks,
     )
     messages = render(rendering, parts.form, counter)
     tokens = checked_tokens(messages, question.text, parts, fitted.tokens, budget)
-    tokens_by_level, counts_by_level = level_tokens(rendering, pool.tokens)
+    tokens_by_level, counts_by_level = level_tokens(rendering, scored.pool)
     context = Context(
-        step=last + 1,
+        step=step,
         messages=messages,
         tokens=tokens,
         budget=budget,
-        plan=plan,
+        plan=decision.plan,
         fitted=fitted,
-        ids=pool.ids,
+        ids=scored.pool.ids,
         render_hash=render_hash(messages),
         tokens_by_level=tokens_by_level,
         counts_by_level=counts_by_level,
         recent_tokens=recent.tokens(fitted.recent_cap),
         fixed_tokens=fixed,
-        cosine_mean=float(cosines.mean()) if old else 0.0,
-        cosine_spread=float(cosines.std()) if old else 0.0,
+        cosine_mean=float(scored.pool.cosines.mean()) if old else 0.0,
+        cosine_spread=float(scored.pool.cosines.std()) if old else 0.0,
+        prefix_tokens=common_prefix_tokens(state.request, messages, parts.form.tools_text(), counter),
     )
-    await parts.store.add_plan(_record(parts, context, codes, previous, query))
-    state.remember(codes, tokens)
+    await parts.store.add_plan(_record(parts, context, codes, given.previous_tokens, scored.query))
+    state.remember(codes, step, tokens, messages)
     return context
+
+
+async def _decided(parts: Parts, given: PlanInput, recent: Recent) -> Decision:
+    """Ask the policy; have the texts made that it cannot plan without."""
+    for _ in range(MAX_BLOCKS_A_STEP + 1):
+        decision = decide(parts.policy, parts.config, given, recent)
+        if isinstance(decision, Decision):
+            return decision
+        block = await _made(parts, decision, given.step)
+        given = replace(given, blocks=(*given.blocks, block))
+    raise SummaryFailed(f"policy {parts.policy.name} asked for more than {MAX_BLOCKS_A_STEP} texts at one step")
+
+
+async def _made(parts: Parts, need: NeedsSummary, step: int) -> Block:
+    if parts.blocks is None:
+        raise SummaryFailed(f"policy {parts.policy.name} needs summaries of ranges, and nothing here makes them")
+    question = parts.state.question
+    chunks = await parts.store.chunks(range(need.first, need.last + 1))
+    texts = [full_text(chunk.step) for chunk in chunks]
+    number = len(parts.state.blocks) + 1
+    block = await parts.blocks.make(need, number, step, texts, question.text if question else "")
+    await parts.store.add_block(block)
+    parts.state.blocks.append(block)
+    return block
+
+
+def levels_of(codes: LevelArray) -> LevelArray:
+    """Codes as levels: what is folded is a placeholder, HIDDEN stays."""
+    return np.where(codes == FOLDED, np.int8(Level.PLACEHOLDER), codes).astype(np.int8)
 
 
 def checked_tokens(messages: tuple[Message, ...], question: str, parts: Parts, bound: int, budget: int) -> int:
@@ -134,26 +185,29 @@ async def texts_of(parts: Parts, codes: LevelArray, at_step: int | None = None) 
     return texts
 
 
-def shown_codes(state: SessionState, fitted: FittedPlan) -> LevelArray:
-    """Levels as shown (aliases resolved), FOLDED for chunks inside range lines, (M,)."""
-    codes: LevelArray = np.where(fitted.folded, np.int8(FOLDED), state.index.shown_as(fitted.levels)).astype(np.int8)
-    return codes
-
-
-async def _score(
-    parts: Parts, old: int, steps: tuple[Step, ...], question: str
-) -> tuple[FloatArray, NDArray[np.float32] | None]:
-    """Cosines (old,) of the old chunks to the state, and the query vector; zeros and None when recency must decide."""
+async def _score(parts: Parts, old: int, steps: tuple[Step, ...], question: str) -> Scored:
+    """The old chunks with their similarity to the state; zeros without a query vector."""
+    state, needs = parts.state, parts.policy.needs
     if old == 0:
-        return np.zeros(0), None
+        return Scored(state.index.pool(0, np.zeros(0)), None)
     await _take_keys(parts, old)
-    text = state_text(question, [full_text(step) for step in steps], parts.encoder.max_tokens, parts.counter.count)
+    recent = [full_text(step) for step in steps]
+    text = state_text(question, recent, parts.encoder.max_tokens, parts.counter.count)
+    query: NDArray[np.float32] | None = None
+    cosines: FloatArray = np.zeros(old)
     try:
         query = await asyncio.to_thread(parts.encoder.encode_query, text)
+        cosines = state.keys.cosines(query, np.arange(1, old + 1))
     except EncoderFault as fault:
-        log.warning("step %d: no query vector, recency decides: %s", len(parts.state.index) + 1, fault)
-        return np.zeros(old), None
-    return parts.state.keys.cosines(query, np.arange(1, old + 1)), query
+        log.warning("step %d: no query vector, recency decides: %s", len(state.index) + 1, fault)
+    pool = state.index.pool(old, cosines)
+    if "lexical" in needs:
+        pool = replace(pool, lexical=state.lexical.scores(tokenize(text), old))
+    if "keys" in needs:
+        pool = replace(pool, keys=state.keys.rows(old))
+    if "fidelity" in needs:
+        pool = replace(pool, fidelity=state.index.fidelity(old))
+    return Scored(pool, query)
 
 
 async def _take_keys(parts: Parts, old: int) -> None:
@@ -172,8 +226,8 @@ async def _take_keys(parts: Parts, old: int) -> None:
 def _record(
     parts: Parts, context: Context, codes: LevelArray, previous: int, query: NDArray[np.float32] | None
 ) -> PlanRecord:
-    plan: ContextPlan = context.plan
-    planned = np.bincount(plan.levels, minlength=4)
+    plan = context.plan
+    planned = np.bincount(plan.levels[plan.levels >= 0], minlength=4)
     question = parts.state.question
     return PlanRecord(
         step=context.step,
@@ -198,4 +252,7 @@ def _record(
         encoder_id=parts.encoder.id,
         render_hash=context.render_hash,
         question=question.task if question else 0,
+        ledger_base=context.fitted.ledger_base,
+        blocks=tuple(block.number for block in context.fitted.blocks),
+        prefix_tokens=context.prefix_tokens,
     )

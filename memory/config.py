@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory.fit import Overflow
@@ -18,6 +20,11 @@ class MemoryConfig(BaseModel):
     """B_max, tokens of input; the model's window minus output and margin if that is smaller. null: the window."""
     overflow: Overflow = "fit"
     """What happens when a plan exceeds the budget: ``fit`` cuts it, ``stop`` ends the session (the paper's stress)."""
+    layout: Literal["interleaved", "ledger"] = "interleaved"
+    """Where old steps stand: in time order (the paper), or a stable ledger with a focus section behind it, which a
+    provider's prompt cache can hold."""
+    batch: int = Field(8, ge=1)
+    """Ledger layout: every how many steps the focus section may be rearranged."""
     spend: bool = True
     """Let what a plan leaves of the budget buy finer levels."""
     glimpse: bool = True

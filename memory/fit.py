@@ -4,30 +4,29 @@ One sequence of cuts is computed from the plan alone, and a budget takes the sho
 smaller budget always cuts a superset (`fit` is monotone in the budget):
 
 0. nothing;
-1. every run of adjacent placeholders that costs more than a range line becomes one;
+1. folding: runs of placeholders become range lines (interleaved), the ledger folds down to its ranges (ledger);
 2. old chunks are demoted one level at a time, least value lost per token saved first; what becomes a placeholder joins
-   the runs;
-3. the texts of the recent window are clipped to ever smaller caps, the largest first.
+   the folding;
+3. the plan's blocks give way to the lines of what they cover, oldest first; the ledger becomes one line;
+4. the texts of the recent window are clipped to ever smaller caps.
 
-Each cut never raises the cost (a run costs ``min(sum of its lines, one range line)``, which is subadditive), so the
-prefix is found by bisection over arrays: O(M log M), no loop over chunks.
+No cut ever raises the cost, so the prefix is found by bisection over arrays: O(M log M), no loop over chunks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
 
 from memory.errors import BudgetTooSmall, ContextExhausted
-from memory.plan import BoolArray, ContextPlan, FittedPlan, IntArray, LevelArray, Pool
+from memory.index.chunks import ASSUMED
+from memory.layout import Interleaved, Layout
+from memory.plan import Block, ContextPlan, FittedPlan, FloatArray, IntArray, LevelArray, Pool
 from memory.records import Level
 
-RANGE_TOKENS = 48
-"""Upper bound of a rendered range line, kept by the renderer."""
-FIDELITY = np.array([0.05, 0.35, 0.7, 1.0])
-"""What a level is worth of its chunk's value, coarse to fine: for trading levels, not a measurement."""
 RECENT_CAPS: tuple[int, ...] = tuple(int(48 * 1.35**power) for power in range(32, -1, -1))
 """Caps tried on the texts of the recent window, tokens: about 710,000 down to 48, each .74 of the one before."""
 
@@ -49,6 +48,7 @@ class FitInput:
     fixed_tokens: int
     recent: RecentWindow
     overflow: Overflow = "fit"
+    layout: Layout = field(default_factory=Interleaved)
 
 
 def input_budget(window: int, reserved_output: int, configured: int | None = None) -> int:
@@ -57,69 +57,89 @@ def input_budget(window: int, reserved_output: int, configured: int | None = Non
     return min(budget, configured) if configured is not None else budget
 
 
-def ledger_cost(levels: LevelArray, pool: Pool) -> tuple[int, BoolArray]:
-    """Tokens of the old chunks with runs of placeholders folded where that is cheaper, and which chunks fold, (M,)."""
-    count = len(levels)
-    if count == 0:
-        return 0, np.zeros(0, dtype=np.bool_)
-    shown = pool.tokens[np.arange(count), levels]
-    coarse = levels == Level.PLACEHOLDER
-    starts = np.flatnonzero(coarse & ~np.concatenate(([False], coarse[:-1])))
-    if len(starts) == 0:
-        return int(shown.sum()), np.zeros(count, dtype=np.bool_)
-    ends = np.flatnonzero(coarse & ~np.concatenate((coarse[1:], [False]))) + 1
-    sums = np.concatenate(([0], np.cumsum(shown)))
-    cost = sums[ends] - sums[starts]
-    long = cost > RANGE_TOKENS
-    marks = np.zeros(count + 1, dtype=np.int64)
-    np.add.at(marks, starts[long], 1)
-    np.add.at(marks, ends[long], -1)
-    folded = np.cumsum(marks[:-1]).astype(np.bool_)
-    total = int(shown.sum() - cost[long].sum() + RANGE_TOKENS * long.sum())
-    return total, folded
-
-
 def fit(plan: ContextPlan, pool: Pool, given: FitInput) -> FittedPlan:
     """Make the plan fit. Raises ContextExhausted (``overflow: stop``) or BudgetTooSmall."""
-    levels = plan.levels
-    rows = np.arange(len(pool))
+    layout = given.layout
     recent = given.recent.tokens(None)
-    around = given.fixed_tokens + recent
-    unfitted = around + int(pool.tokens[rows, levels].sum())
-    unfolded = np.zeros(len(pool), dtype=np.bool_)
+    blocks = sum(block.tokens for block in plan.blocks)
+    around = given.fixed_tokens + recent + blocks
+    cost, folded = layout.total(plan.levels, pool, 0)
+    unfitted = around + cost
     if unfitted <= given.budget:
-        return FittedPlan(levels, unfolded, None, unfitted, unfitted)
+        return FittedPlan(plan.levels, folded, None, unfitted, unfitted, blocks=plan.blocks, ledger_base=layout.base(0))
     if given.overflow == "stop":
         raise ContextExhausted(step=given.step, budget=given.budget, needed=unfitted)
-    order, target = demotions(plan, pool)
-    taken = _shortest_prefix(levels, pool, order, target, given.budget - around)
-    cut = _apply(levels, order, target, taken)
-    cost, folded = ledger_cost(cut, pool)
+    order, target = demotions(plan, pool, layout)
+    taken = _shortest_prefix(plan.levels, pool, order, target, given.budget - around, layout)
+    levels = _apply(plan.levels, order, target, taken)
+    cost, folded = layout.total(levels, pool, 1)
     if around + cost <= given.budget:
-        return FittedPlan(cut, folded, None, around + cost, unfitted, cuts=1 + taken)
-    for index, cap in enumerate(RECENT_CAPS):
-        clipped = given.recent.tokens(cap)
-        if given.fixed_tokens + clipped + cost <= given.budget:
-            total = given.fixed_tokens + clipped + cost
-            return FittedPlan(cut, folded, cap, total, unfitted, cuts=2 + taken + index)
-    raise BudgetTooSmall(budget=given.budget, minimum=given.fixed_tokens + clipped + cost)
+        return FittedPlan(
+            levels,
+            folded,
+            None,
+            around + cost,
+            unfitted,
+            cuts=1 + taken,
+            blocks=plan.blocks,
+            ledger_base=layout.base(1),
+        )
+    return _last_cuts(levels, plan.blocks, pool, given, FittedPlan(levels, folded, None, 0, unfitted, cuts=1 + taken))
 
 
-def demotions(plan: ContextPlan, pool: Pool) -> tuple[IntArray, LevelArray]:
+def _last_cuts(
+    levels: LevelArray, blocks: tuple[Block, ...], pool: Pool, given: FitInput, so_far: FittedPlan
+) -> FittedPlan:
+    """Cuts 3 and 4: every old chunk is a placeholder by now."""
+    layout, cuts = given.layout, so_far.cuts
+    fixed, recent = given.fixed_tokens, given.recent.tokens(None)
+    kept = sorted(blocks, key=lambda block: block.first)
+    while True:
+        cost, folded = layout.total(levels, pool, layout.foldings)
+        cost += sum(block.tokens for block in kept)
+        cuts += 1
+        if fixed + recent + cost <= given.budget or not kept:
+            break
+        dropped = kept.pop(0)
+        levels = levels.copy()
+        # ids run from 1 without gaps, so a block's chunks are rows first - 1 to last - 1
+        levels[dropped.first - 1 : dropped.last] = Level.PLACEHOLDER
+    base = layout.base(layout.foldings)
+    cap, clipped = None, recent
+    for cap, clipped in _caps(given.recent):
+        if fixed + clipped + cost <= given.budget:
+            total = fixed + clipped + cost
+            return FittedPlan(
+                levels, folded, cap, total, so_far.unfitted_tokens, cuts, blocks=tuple(kept), ledger_base=base
+            )
+        cuts += 1
+    raise BudgetTooSmall(budget=given.budget, minimum=fixed + clipped + cost)
+
+
+def _caps(recent: RecentWindow) -> Iterator[tuple[int | None, int]]:
+    yield None, recent.tokens(None)
+    for cap in RECENT_CAPS:
+        yield cap, recent.tokens(cap)
+
+
+def demotions(plan: ContextPlan, pool: Pool, layout: Layout | None = None) -> tuple[IntArray, LevelArray]:
     """The sequence of one-level demotions: rows (K,) and the level each takes its row to (K,).
 
     Ordered by value lost per token saved. A chunk's own steps stay in order because a later step's ratio is raised to
     the largest before it; ties go to the older chunk.
     """
     count = len(pool)
+    costs = (layout or Interleaved()).costs(pool)
+    fidelity = level_fidelity(pool)
     ratios = np.full((count, 3), np.inf)
     current = plan.levels.astype(np.int64)
     worst = np.zeros(count)
     rows = np.arange(count)
     for level in (Level.DETAILED, Level.BRIEF, Level.PLACEHOLDER):
-        saved = pool.tokens[rows, current] - pool.tokens[:, level]
+        at = np.maximum(current, 0)
+        saved = costs[rows, at] - costs[:, level]
         usable = pool.available[:, level] & (current > level) & ((saved > 0) | (level == Level.PLACEHOLDER))
-        lost = np.maximum(plan.values, 1e-12) * (FIDELITY[current] - FIDELITY[level])
+        lost = np.maximum(plan.values, 1e-12) * np.maximum(fidelity[rows, at] - fidelity[:, level], 1e-6)
         ratio = np.maximum(worst, lost / np.maximum(saved, 1))
         ratios[usable, level] = ratio[usable]
         worst = np.where(usable, ratio, worst)
@@ -130,6 +150,13 @@ def demotions(plan: ContextPlan, pool: Pool) -> tuple[IntArray, LevelArray]:
     return row[order].astype(np.int64), level_index[order].astype(np.int8)
 
 
+def level_fidelity(pool: Pool) -> FloatArray:
+    """(M, 4) share of a chunk's value that each level keeps: measured where the pool carries it, else by constants."""
+    if pool.fidelity is not None:
+        return pool.fidelity
+    return np.broadcast_to(ASSUMED, (len(pool), 4))
+
+
 def _apply(levels: LevelArray, rows: IntArray, target: LevelArray, taken: int) -> LevelArray:
     cut = levels.copy()
     # a row's steps come in order, so the last write is its coarsest level
@@ -137,11 +164,13 @@ def _apply(levels: LevelArray, rows: IntArray, target: LevelArray, taken: int) -
     return cut
 
 
-def _shortest_prefix(levels: LevelArray, pool: Pool, rows: IntArray, target: LevelArray, room: int) -> int:
+def _shortest_prefix(
+    levels: LevelArray, pool: Pool, rows: IntArray, target: LevelArray, room: int, layout: Layout
+) -> int:
     low, high = 0, len(rows)
     while low < high:
         middle = (low + high) // 2
-        cost, _ = ledger_cost(_apply(levels, rows, target, middle), pool)
+        cost, _ = layout.total(_apply(levels, rows, target, middle), pool, 1)
         if cost <= room:
             high = middle
         else:

@@ -16,17 +16,19 @@ from memory.index.keys import KeyMatrix
 from memory.index.worker import KeyWorker
 from memory.ingest import clean_step, facts_of
 from memory.plan import Context
-from memory.ports import ChunkStore, Clock, ContextPolicy, Encoder, StepFormat, TokenCounter
-from memory.rebuild import Rebuilt, rebuild, render_again
+from memory.ports import BlockMaker, ChunkStore, Clock, ContextPolicy, Encoder, StepFormat, TokenCounter
+from memory.rebuild import Rebuilt, rebuild, rebuild_all
 from memory.recall import Recall
 from memory.records import Chunk, Step
 from memory.sanitize import sanitize
-from memory.state import SessionState, cumulate, extend
+from memory.state import SessionState
 from memory.stored import Intent, Question, UsageRow
 from memory.summaries.base import SummaryJob
 from memory.summaries.worker import SummaryWorker
 
 NONCE_BYTES = 4
+PAGE = 256
+"""Texts read at once when an index is built anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class MemoryParts:
     counter: TokenCounter
     clock: Clock
     summaries: SummaryWorker | None = None
+    blocks: BlockMaker | None = None
+    """Makes what policies that summarise or fold runs of steps ask for."""
     lockstep: bool = False
 
 
@@ -63,6 +67,7 @@ class Memory:
             given.counter,
             config,
             given.lockstep,
+            given.blocks,
         )
 
     @classmethod
@@ -76,13 +81,15 @@ class Memory:
         state = SessionState(ChunkIndex(), KeyMatrix(given.encoder.dim), nonce, await store.questions())
         for facts in await store.facts():
             state.index.append(facts)
-        state.index.set_views((chunk, level, tokens) for chunk, level, tokens, _ in await store.view_tokens())
+        state.index.set_views((chunk, level, tokens, f) for chunk, level, tokens, _, f in await store.view_tokens())
+        state.blocks.extend(await store.blocks())
         rows = await store.keys(given.encoder.id)
         if len(rows.numbers):
             state.keys.add(rows.numbers, rows.matrix)
-        records = await store.plans()
-        if records:
-            state.remember(cumulate(records), records[-1].tokens)
+        for record in await store.plans():
+            state.replay(record)
+        for facts in state.index.facts:
+            given.policy.ingest(facts)
         memory = cls(given, config, state)
         await memory._pick_up()
         return memory
@@ -134,7 +141,11 @@ class Memory:
         """Commit a whole step; when this returns it is on the disk. Key and summaries follow in the background."""
         chunk = make_chunk(clean_step(step), self._given.counter)
         await self._given.store.commit_step(chunk, usage)
-        self._state.index.append(facts_of(chunk))
+        facts = facts_of(chunk)
+        self._state.index.append(facts)
+        self._given.policy.ingest(facts)
+        if "lexical" in self._given.policy.needs:
+            self._state.lexical.add(full_text(chunk.step))
         self._parts.keys.submit([chunk.step.number])
         self._summarise(chunk)
         return chunk
@@ -150,12 +161,7 @@ class Memory:
 
     async def rebuild_all(self) -> list[Rebuilt]:
         """Every recorded context again, in order."""
-        again: list[Rebuilt] = []
-        codes = np.zeros(0, dtype=np.int8)
-        for record in await self._given.store.plans():
-            codes = extend(codes, record)
-            again.append(await render_again(self._parts, record, codes))
-        return again
+        return await rebuild_all(self._parts)
 
     # -- background work
 
@@ -181,7 +187,7 @@ class Memory:
         if up_to is not None:
             await summaries.wait_for(range(1, up_to + 1))
         views = await self._given.store.publish_views(step, up_to)
-        self._state.index.set_views((view.chunk, view.level, view.tokens) for view in views)
+        self._state.index.set_views((view.chunk, view.level, view.tokens, view.fidelity) for view in views)
 
     def _summarise(self, chunk: Chunk) -> None:
         if self._given.summaries is None:
@@ -190,6 +196,10 @@ class Memory:
         self._given.summaries.submit(SummaryJob(chunk.step.number, full_text(chunk.step), question, chunk.tokens_full))
 
     async def _pick_up(self) -> None:
+        if "lexical" in self._given.policy.needs:
+            for first in range(1, self.steps + 1, PAGE):
+                for text in await self._full_texts(range(first, min(first + PAGE, self.steps + 1))):
+                    self._state.lexical.add(text)
         self._parts.keys.submit(self._state.keys.missing(np.arange(1, self.steps + 1)).tolist())
         if self._given.summaries is not None:
             self._given.summaries.backlog(await self._given.store.without_views(before=self.steps + 1))

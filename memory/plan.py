@@ -5,7 +5,8 @@ Arrays, not objects per chunk: a plan over 100,000 chunks must cost microseconds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,12 @@ IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 LevelArray: TypeAlias = NDArray[np.int8]
+KeyArray: TypeAlias = NDArray[np.float32]
+
+FOLDED = -1
+"""Code of a chunk that is shown only inside a range line; other codes are `Level` values."""
+HIDDEN = -2
+"""Code of a chunk that is not shown at all: dropped by a selector, or covered by a block. Never lost: glimpse has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +33,57 @@ class Pool:
     ``ids`` (M,) step numbers. ``tokens`` (M, 4) cost of the rendered block per `Level`, non-decreasing along a row: a
     level that is missing, or not shorter than the next finer one, carries that one's cost (it *aliases* it).
     ``available`` (M, 4) whether the level exists by itself. ``cosines`` (M,) similarity to the query, 0 without key.
+
+    What only some policies ask for (`ContextPolicy.needs`) is None otherwise: ``lexical`` (M,) BM25 of the FULL texts for
+    the state text; ``keys`` (M, dim) L2-normalised rows, zero where a chunk has none; ``fidelity`` (M, 4) how much of a
+    chunk each level preserves, in [0, 1], non-decreasing along a row.
     """
 
     ids: IntArray
     tokens: IntArray
     available: BoolArray
     cosines: FloatArray
+    lexical: FloatArray | None = None
+    keys: KeyArray | None = None
+    fidelity: FloatArray | None = None
+    kinds: tuple[str, ...] | None = None
+    """(M,) `StepKind` of each chunk."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A text that stands for the chunks ``first``-``last``: a running summary, a fold, a finished subgoal.
+
+    Numbered per session; immutable; a later block may cover an earlier one's chunks again. ``kind``: who reads it
+    (``summary``, ``fold``, ``branch``, ``subgoal``). ``tokens`` count the rendered block.
+    """
+
+    number: int
+    first: int
+    last: int
+    kind: str
+    text: str
+    tokens: int
+    producer: str = ""
+    published_step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsSummary:
+    """A policy cannot plan before this text exists: a summary of chunks ``first``-``last``, merged with block
+    ``merge`` when given. The memory has it made, stores it as a `Block` and asks the policy again."""
+
+    first: int
+    last: int
+    kind: str = "summary"
+    merge: Block | None = None
+    tokens: int = 1000
+    """Upper bound of the text."""
+    delegated: bool = False
+    """The host owns compaction: this asks it to compact, rather than asking for a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +101,19 @@ class PlanInput:
     previous_tokens: int
     """|C_{t-1}|; at the first step |C_0| = system + question."""
     pool: Pool
+    blocks: tuple[Block, ...] = ()
+    """Every block published so far, by number."""
+    shown: LevelArray | None = None
+    """(m,) codes of the context before (m <= M; chunks that became old since have none): Level, FOLDED or HIDDEN."""
+    recent: tuple[tuple[str, ...], ...] = ()
+    """Tools called in each step of the recent window, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
     """A policy's decision before the hard budget.
 
-    ``levels`` (M,) int8 of `Level`. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE: its relative
+    ``levels`` (M,) int8 of `Level`, or HIDDEN. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE: its relative
     weight); `fit` and `spend` trade by it. ``thresholds`` alpha, beta, gamma where the policy has them.
     """
 
@@ -67,7 +122,14 @@ class ContextPlan:
     pressure: float = 0.0
     thresholds: tuple[float, float, float] | None = None
     ceiling: Level = Level.FULL
-    """Finest level that `spend` may raise a chunk to."""
+    """Finest level that `spend` may raise a chunk to; HIDDEN chunks are never raised."""
+    blocks: tuple[Block, ...] = ()
+    """Shown in place of the chunks they cover, which are HIDDEN."""
+    upper_bound: float | None = None
+    """Of the policy's own objective, where it optimises one."""
+    objective: float | None = None
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why single chunks (by id) are where they are, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +149,10 @@ class FittedPlan:
     cuts: int = 0
     spent: int = 0
     """Tokens that the spend pass added."""
+    blocks: tuple[Block, ...] = ()
+    """The plan's blocks that are still shown."""
+    ledger_base: int = 0
+    """Ledger layout: lines of its unfolded part (see `memory.layout`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +177,5 @@ class Context:
     cosine_mean: float = 0.0
     cosine_spread: float = 0.0
     """Standard deviation of the M cosines: the constants of PACE mean little without it."""
+    prefix_tokens: int | None = None
+    """Tokens of the longest common prefix with the request before: what a provider's cache could hold."""

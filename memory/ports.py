@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.plan import ContextPlan, PlanInput
+from memory.plan import Block, ContextPlan, NeedsSummary, PlanInput
 from memory.records import Chunk, ChunkRef, Level, Message, Reply, Request, Step, View
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
@@ -69,8 +69,19 @@ class ContextPolicy(Protocol):
     name: str
     owns_compaction: bool
     """Whether the policy itself compacts history (True) or leaves that to the host (False)."""
+    needs: frozenset[str]
+    """What it wants of `Pool` beside the cosines: any of ``lexical``, ``keys``, ``fidelity``."""
 
-    def plan(self, given: PlanInput) -> ContextPlan: ...
+    def ingest(self, facts: ChunkFacts) -> None:
+        """A chunk was committed. State kept from it must be derivable from the chunks alone, in order."""
+        ...
+
+    def plan(self, given: PlanInput) -> ContextPlan | NeedsSummary: ...
+
+    def compact(self, given: PlanInput) -> NeedsSummary | None:
+        """The host overflowed and asks for less. A policy that does not own compaction hands it back to the host
+        (``NeedsSummary.delegated``); None: nothing to compact."""
+        ...
 
 
 class StepFormat(Protocol):
@@ -110,6 +121,17 @@ class ChunkReader(Protocol):
 
     async def expand(self, ref: ChunkRef) -> str:
         """The text that a glimpse shows. Raises NotStored."""
+        ...
+
+
+class BlockMaker(Protocol):
+    """Makes the texts that stand for runs of chunks."""
+
+    async def make(self, need: NeedsSummary, number: int, step: int, texts: Sequence[str], question: str) -> Block:
+        """``texts``: FULL texts of the chunks ``need.first``-``need.last``; ``number`` and ``step`` go into the block.
+
+        Raises SummaryFailed when no acceptable text can be made.
+        """
         ...
 
 
@@ -163,8 +185,8 @@ class ChunkStore(Protocol):
         """The published views of these chunks (newest version visible at ``at_step``; None: now), texts included."""
         ...
 
-    async def view_tokens(self) -> list[tuple[int, Level, int, int]]:
-        """(chunk, level, tokens, published_step) of every published view: what an opened session loads."""
+    async def view_tokens(self) -> list[tuple[int, Level, int, int, float | None]]:
+        """(chunk, level, tokens, published_step, fidelity) of every published view: what an opened session loads."""
         ...
 
     async def without_views(self, *, before: int) -> list[int]:
@@ -176,6 +198,12 @@ class ChunkStore(Protocol):
     async def keys(self, encoder_id: str) -> KeyRows:
         """Every key of that encoder, ordered by chunk. Keys of other encoders are left out, not deleted."""
         ...
+
+    async def add_block(self, block: Block) -> None:
+        """Blocks are numbered from 1 without gaps and never change."""
+        ...
+
+    async def blocks(self) -> list[Block]: ...
 
     async def add_plan(self, record: PlanRecord) -> None: ...
 

@@ -168,6 +168,8 @@ class View:
     producer: str = ""
     prompt_hash: str = ""
     published_step: int | None = None
+    fidelity: float | None = None
+    """How much of the chunk the view preserves, in [0, 1]; None when it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,24 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from memory.clip import clip_step
 from memory.errors import IllegalContext
-from memory.fit import RANGE_TOKENS
-from memory.frame import HEADER, block, close_line, guard_nonce, open_line
-from memory.plan import BoolArray, IntArray, LevelArray
+from memory.layout import RANGE_TOKENS, ledger_tokens, segments
+from memory.frame import (
+    HEADER,
+    block,
+    close_focus,
+    close_line,
+    guard_nonce,
+    open_focus,
+    open_line,
+    range_block,
+)
+from memory.plan import HIDDEN, Block, BoolArray, IntArray, LevelArray, Pool
 from memory.ports import StepFormat, TokenCounter
 from memory.records import Level, Message, Step
 from memory.stored import ChunkFacts
@@ -38,6 +47,11 @@ class RenderInput:
     texts: Mapping[int, str]
     recent: tuple[Step, ...]
     recent_cap: int | None
+    ledger_base: int = 0
+    """0: interleaved; else the ledger layout with this base (`memory.layout`)."""
+    since: IntArray | None = None
+    """(M,) step at which each chunk came to the level it is shown at: the order of the focus section."""
+    blocks: tuple[Block, ...] = ()
 
 
 class Recent:
@@ -60,35 +74,68 @@ class Recent:
         return self._costs[cap]
 
 
-def fixed_tokens(question: str, nonce: str, with_history: bool, form: StepFormat, counter: TokenCounter) -> int:
-    """What every request carries: system, question, tools, and the frame when there are old chunks."""
+def fixed_tokens(
+    question: str, nonce: str, with_history: bool, form: StepFormat, counter: TokenCounter, *, ledger: bool = False
+) -> int:
+    """What every request carries: system, question, tools, and the frames when there are old chunks."""
     total = request_tokens(form.preamble(question), form.tools_text(), counter)
     if with_history:
-        # the wrapping of the history message is counted apart from its text: at most one token more than together
-        total += message_tokens(form.history(""), counter) + 1
-        total += counter.count(open_line(nonce)) + counter.count(close_line(nonce))
+        # the wrapping of a history message is counted apart from its text: at most one token more than together
+        wrapping = message_tokens(form.history(""), counter) + 1
+        total += wrapping + counter.count(open_line(nonce)) + counter.count(close_line(nonce))
+        if ledger:
+            total += wrapping + counter.count(open_focus(nonce)) + counter.count(close_focus(nonce))
     return total
 
 
 def render(given: RenderInput, form: StepFormat, counter: TokenCounter) -> tuple[Message, ...]:
-    """System, question, framed history in time order, recent steps."""
+    """System, question, old chunks in their layout, recent steps."""
     messages = list(form.preamble(given.question))
     if len(given.levels):
-        messages.append(form.history(history_text(given, counter)))
+        if given.ledger_base:
+            messages.append(replace(form.history(ledger_text(given, counter)), cache_point=True))
+            if (given.levels > Level.PLACEHOLDER).any():
+                messages.append(form.history(focus_text(given)))
+        else:
+            messages.append(form.history(history_text(given, counter)))
     messages.extend(Recent(given.recent, form, counter).messages(given.recent_cap))
     return tuple(messages)
 
 
-def history_text(given: RenderInput, counter: TokenCounter) -> str:
-    """The history section: blocks, placeholders and range lines between the two frame lines."""
+def ledger_text(given: RenderInput, counter: TokenCounter) -> str:
+    """The ledger section: a line per chunk, older ones in ranges; it depends on nothing but how many there are."""
     parts = [open_line(given.nonce)]
-    edges = np.flatnonzero(np.diff(given.folded.astype(np.int8))) + 1
+    for start, end in segments(len(given.levels), given.ledger_base):
+        if end - start == 1:
+            facts = given.facts[start]
+            parts.append(block(facts.number, Level.PLACEHOLDER, guard_nonce(facts.placeholder, given.nonce)))
+        else:
+            parts.append(range_line(given.facts[start:end], counter, given.nonce))
+    parts.append(close_line(given.nonce))
+    return "".join(parts)
+
+
+def focus_text(given: RenderInput) -> str:
+    """The focus section: what is shown above PLACEHOLDER, longest there first, so that the front stays stable."""
+    rows = np.flatnonzero(given.levels > Level.PLACEHOLDER)
+    if given.since is not None:
+        rows = rows[np.argsort(given.since[rows], kind="stable")]
+    blocks = [_chunk_block(given, int(row)) for row in rows]
+    return "".join([open_focus(given.nonce), *blocks, close_focus(given.nonce)])
+
+
+def history_text(given: RenderInput, counter: TokenCounter) -> str:
+    """The interleaved section: blocks, placeholders and range lines in time order between the two frame lines."""
+    parts = [open_line(given.nonce)]
+    blocks = {b.first - 1: range_block(b.first, b.last, b.kind, guard_nonce(b.text, given.nonce)) for b in given.blocks}
+    edges = set((np.flatnonzero(np.diff(given.folded.astype(np.int8))) + 1).tolist()) | set(blocks)
     start = 0
-    for end in [*edges.tolist(), len(given.levels)]:
+    for end in sorted((edges - {0}) | {len(given.levels)}):
+        parts.append(blocks.get(start, ""))
         if given.folded[start]:
             parts.append(range_line(given.facts[start:end], counter, given.nonce))
         else:
-            parts.extend(_chunk_block(given, row) for row in range(start, end))
+            parts.extend(_chunk_block(given, row) for row in range(start, end) if given.levels[row] != HIDDEN)
         start = end
     parts.append(close_line(given.nonce))
     return "".join(parts)
@@ -163,18 +210,19 @@ def _check_text(text: str, index: int) -> None:
         raise IllegalContext(f"message {index} holds a lone surrogate") from fault
 
 
-def level_tokens(
-    given: RenderInput, pool_tokens: IntArray
-) -> tuple[tuple[int, int, int, int], tuple[int, int, int, int]]:
+def level_tokens(given: RenderInput, pool: Pool) -> tuple[tuple[int, int, int, int], tuple[int, int, int, int]]:
     """(tokens, counts) of the old chunks per shown level; range lines count as PLACEHOLDER at their bound."""
     rows = np.arange(len(given.levels))
-    shown = pool_tokens[rows, given.levels] if len(rows) else np.zeros(0, dtype=np.int64)
-    shown = np.where(given.folded, 0, shown)
     levels = np.where(given.folded, int(Level.PLACEHOLDER), given.levels)
-    tokens = np.bincount(levels, weights=shown, minlength=4).astype(int)
-    runs = int((np.diff(np.concatenate(([0], given.folded.astype(np.int8)))) == 1).sum())
-    tokens[Level.PLACEHOLDER] += RANGE_TOKENS * runs
-    counts = np.bincount(levels, minlength=4)
+    shown = pool.tokens[rows, np.maximum(levels, 0)]
+    seen = levels != HIDDEN
+    counts = np.bincount(levels[seen], minlength=4)
+    tokens = np.bincount(levels[seen], weights=np.where(given.folded, 0, shown)[seen], minlength=4).astype(int)
+    if given.ledger_base:
+        tokens[Level.PLACEHOLDER] = ledger_tokens(pool, given.ledger_base)[0]
+    else:
+        runs = np.diff(np.concatenate(([0], given.folded.astype(np.int8)))) == 1
+        tokens[Level.PLACEHOLDER] += RANGE_TOKENS * int(runs.sum())
     return _four(tokens), _four(counts)
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from memory.fit import FIDELITY, RANGE_TOKENS, FitInput, ledger_cost
-from memory.plan import BoolArray, ContextPlan, FittedPlan, IntArray, LevelArray, Pool
+from memory.fit import FitInput, level_fidelity
+from memory.layout import Layout
+from memory.plan import HIDDEN, BoolArray, ContextPlan, FittedPlan, IntArray, LevelArray, Pool
 from memory.records import Level
 
 LEDGER_SHARE = 0.1
@@ -24,35 +25,39 @@ def spend(fitted: FittedPlan, plan: ContextPlan, pool: Pool, given: FitInput) ->
     """Upgrade what fits. The result costs at most ``given.budget`` and shows no chunk coarser than ``fitted`` did."""
     if len(pool) == 0 or fitted.recent_cap is not None:
         return fitted
-    around = given.fixed_tokens + given.recent.tokens(None)
+    layout = given.layout
+    around = given.fixed_tokens + given.recent.tokens(None) + sum(block.tokens for block in fitted.blocks)
     levels, folded = fitted.levels.copy(), fitted.folded
-    cost = fitted.tokens - around
-    if not folded.any() and _ledger(levels, folded, pool) > LEDGER_SHARE * given.budget:
-        cost, folded = ledger_cost(levels, pool)
+    folding = next(
+        n for n in range(layout.foldings, -1, -1) if layout.total(levels, pool, n)[0] + around == fitted.tokens
+    )
+    if folding == 0 and _lines(levels, pool) > LEDGER_SHARE * given.budget:
+        folding = 1
+    cost, folded = layout.total(levels, pool, folding)
     for _ in range(2):
         # the price of splitting a range is an upper bound, so a second round spends what the first overestimated
         before = levels.copy()
-        _buy(levels, folded, plan, pool, given.budget - around - cost)
+        _buy(levels, folded, plan, pool, given.budget - around - cost, layout)
         if (levels == before).all():
             break
-        cost, folded = _cost(levels, folded, pool)
+        cost, folded = layout.total(levels, pool, folding)
     total = around + cost
-    return replace(fitted, levels=levels, folded=folded, tokens=total, spent=max(0, total - fitted.tokens))
+    return replace(
+        fitted,
+        levels=levels,
+        folded=folded,
+        tokens=total,
+        spent=max(0, total - fitted.tokens),
+        ledger_base=layout.base(folding),
+    )
 
 
-def _ledger(levels: LevelArray, folded: BoolArray, pool: Pool) -> int:
-    lines = (levels == Level.PLACEHOLDER) & ~folded
-    return int(pool.tokens[lines, Level.PLACEHOLDER].sum())
+def _lines(levels: LevelArray, pool: Pool) -> int:
+    return int(pool.tokens[levels == Level.PLACEHOLDER, Level.PLACEHOLDER].sum())
 
 
-def _cost(levels: LevelArray, was_folded: BoolArray, pool: Pool) -> tuple[int, BoolArray]:
-    if was_folded.any():
-        return ledger_cost(levels, pool)
-    return int(pool.tokens[np.arange(len(levels)), levels].sum()), was_folded
-
-
-def _buy(levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool, spare: int) -> None:
-    rows, target, extra = _candidates(levels, folded, plan, pool)
+def _buy(levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool, spare: int, layout: Layout) -> None:
+    rows, target, extra = _candidates(levels, folded, plan, pool, layout)
     paid: dict[int, int] = {}
     misses = 0
     for row, level, tokens in zip(rows.tolist(), target.tolist(), extra.tolist(), strict=True):
@@ -70,21 +75,23 @@ def _buy(levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool, s
 
 
 def _candidates(
-    levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool
+    levels: LevelArray, folded: BoolArray, plan: ContextPlan, pool: Pool, layout: Layout
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Upgrades (K,): row, level, extra tokens over what the row costs now; best value per token first."""
     count = len(levels)
-    now = levels.astype(np.int64)
+    now = np.maximum(levels.astype(np.int64), 0)
     index = np.arange(count)
-    cost_now = np.where(folded, 0, pool.tokens[index, now])
-    split = np.where(folded, RANGE_TOKENS, 0)
+    costs, fidelity = layout.costs(pool), level_fidelity(pool)
+    cost_now = np.where(folded, 0, costs[index, now])
+    split = layout.split(folded)
+    seen = levels != HIDDEN
     rows, targets, extras, ratios = [], [], [], []
     for level in (Level.BRIEF, Level.DETAILED, Level.FULL):
         if level > plan.ceiling:
             continue
-        usable = pool.available[:, level] & (now < level)
-        extra = pool.tokens[:, level] - cost_now + split
-        gain = plan.values * (FIDELITY[level] - FIDELITY[now])
+        usable = pool.available[:, level] & (now < level) & seen
+        extra = costs[:, level] - cost_now + split
+        gain = plan.values * (fidelity[:, level] - fidelity[index, now])
         rows.append(index[usable])
         targets.append(np.full(int(usable.sum()), int(level)))
         extras.append(extra[usable])

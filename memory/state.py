@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.index.chunks import ChunkIndex
 from memory.index.keys import KeyMatrix
-from memory.plan import LevelArray
+from memory.index.lexical import LexicalIndex
+from memory.plan import Block, IntArray, LevelArray
+from memory.records import Message
 from memory.stored import PlanRecord, Question
 
-FOLDED = -1
-"""Code of a chunk shown only inside a range line; other codes are `Level` values."""
-_UNSEEN = -2
+_UNSEEN = -9
 
 
 @dataclass(slots=True)
@@ -26,7 +28,14 @@ class SessionState:
     questions: list[Question] = field(default_factory=list)
     codes: LevelArray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     """Code shown for each old chunk in the latest context, (M,)."""
+    since: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Step at which each chunk came to its code, (M,)."""
     previous_tokens: int | None = None
+    lexical: LexicalIndex = field(default_factory=LexicalIndex)
+    """Filled only for policies that need it."""
+    blocks: list[Block] = field(default_factory=list)
+    request: tuple[Message, ...] | None = None
+    """The latest rendered request; None after opening."""
 
     @property
     def question(self) -> Question | None:
@@ -35,31 +44,35 @@ class SessionState:
 
     def changes(self, codes: LevelArray) -> tuple[tuple[int, int], ...]:
         """(chunk, code) pairs that differ from the latest context."""
-        before = np.full(len(codes), _UNSEEN, dtype=np.int8)
-        shared = min(len(codes), len(self.codes))
-        before[:shared] = self.codes[:shared]
+        before = _grown(self.codes, len(codes), _UNSEEN)
         rows = np.flatnonzero(before != codes)
         return tuple((int(row) + 1, int(codes[row])) for row in rows)
 
-    def remember(self, codes: LevelArray, tokens: int) -> None:
+    def since_with(self, codes: LevelArray, step: int) -> IntArray:
+        """`since` as it will be once ``codes`` are shown at ``step``."""
+        before = _grown(self.codes, len(codes), _UNSEEN)
+        return np.where(before != codes, step, _grown(self.since, len(codes), 0))
+
+    def remember(self, codes: LevelArray, step: int, tokens: int, request: tuple[Message, ...] | None = None) -> None:
         """Take the context just built as the latest."""
+        self.since = self.since_with(codes, step)
         self.codes = codes
         self.previous_tokens = tokens
+        self.request = request
+
+    def replay(self, record: PlanRecord) -> None:
+        """Take a recorded context as the latest."""
+        codes = _grown(self.codes, record.recent_from - 1, _UNSEEN).copy()
+        for chunk, code in record.changed:
+            codes[chunk - 1] = code
+        self.remember(codes, record.step, record.tokens)
 
 
-def extend(codes: LevelArray, record: PlanRecord) -> LevelArray:
-    """The codes (M,) that ``record`` shows, from those of the context before it."""
-    count = record.recent_from - 1
-    result = np.full(max(count, len(codes)), _UNSEEN, dtype=np.int8)
-    result[: len(codes)] = codes
-    for chunk, code in record.changed:
-        result[chunk - 1] = code
-    return result[:count]
+A = TypeVar("A", bound=np.generic)
 
 
-def cumulate(records: list[PlanRecord]) -> LevelArray:
-    """The codes that the last of consecutive records shows."""
-    codes = np.zeros(0, dtype=np.int8)
-    for record in records:
-        codes = extend(codes, record)
-    return codes
+def _grown(array: NDArray[A], count: int, filler: int) -> NDArray[A]:
+    """The first ``count`` entries, filled up at the end."""
+    if len(array) >= count:
+        return array[:count]
+    return np.concatenate((array, np.full(count - len(array), filler, dtype=array.dtype)))

@@ -90,6 +90,12 @@ class PlanRecord:
     render_hash: str
     question: int
     """Ordinal of the question in force."""
+    ledger_base: int = 0
+    """0: interleaved; else the ledger's base (`memory.layout`)."""
+    blocks: tuple[int, ...] = ()
+    """Numbers of the blocks shown."""
+    prefix_tokens: int | None = None
+    """Longest common prefix with the request before, tokens; None for the first after opening."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from memory.records import Level
 from memory.stored import ChunkFacts
 
 _START = 256
+ASSUMED = np.array([0.05, 0.35, 0.7, 1.0])
+"""Fidelity of a level where none was measured, coarse to fine."""
 
 
 class ChunkIndex:
@@ -24,6 +26,7 @@ class ChunkIndex:
         self._cost: IntArray = np.zeros((_START, 4), dtype=np.int64)
         self._available: BoolArray = np.zeros((_START, 4), dtype=np.bool_)
         self._alias: LevelArray = np.zeros((_START, 4), dtype=np.int8)
+        self._fidelity: FloatArray = np.tile(ASSUMED, (_START, 1))
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -38,17 +41,19 @@ class ChunkIndex:
             self._cost = _doubled(self._cost)
             self._available = _doubled(self._available)
             self._alias = _doubled(self._alias)
+            self._fidelity = np.concatenate((self._fidelity, np.tile(ASSUMED, (row, 1))))
         self.facts.append(facts)
         self._raw[row, Level.FULL] = facts.tokens_full
         self._raw[row, Level.PLACEHOLDER] = facts.tokens_placeholder
         self._refresh(np.array([row]))
 
-    def set_views(self, views: Iterable[tuple[int, Level, int]]) -> None:
-        """Published views: (chunk, level, tokens)."""
+    def set_views(self, views: Iterable[tuple[int, Level, int, float | None]]) -> None:
+        """Published views: (chunk, level, tokens, fidelity)."""
         rows = set()
-        for chunk, level, tokens in views:
+        for chunk, level, tokens, fidelity in views:
             if 1 <= chunk <= len(self.facts):
                 self._raw[chunk - 1, level] = tokens
+                self._fidelity[chunk - 1, level] = ASSUMED[level] if fidelity is None else fidelity
                 rows.add(chunk - 1)
         if rows:
             self._refresh(np.array(sorted(rows)))
@@ -76,6 +81,12 @@ class ChunkIndex:
             available=self._available[:count],
             cosines=cosines,
         )
+
+    def fidelity(self, count: int) -> FloatArray:
+        """(count, 4) share of a chunk that each level preserves, the running maximum along a row."""
+        alias = self._alias[:count].astype(np.int64)
+        own = np.take_along_axis(self._fidelity[:count], alias, axis=1)
+        return np.maximum.accumulate(own, axis=1)
 
     def shown_as(self, levels: LevelArray) -> LevelArray:
         """The level whose text stands for each planned level, aliases resolved, (M,)."""

@@ -70,6 +70,11 @@ class KeyMatrix:
             result[:known] = self._scan(_unit(vector[None, :])[0], index[:known])
         return np.clip(result, -1.0, 1.0)
 
+    def rows(self, count: int) -> NDArray[np.float32]:
+        """(count, dim) keys of the chunks 1 to ``count``, zero where one has none. A view: not to be written to."""
+        self._reserve(count)
+        return self._rows[:count]
+
     def missing(self, numbers: ArrayLike | Sequence[int]) -> IntArray:
         """Those of ``numbers`` (ascending) that have no key."""
         index = np.asarray(numbers, dtype=np.int64)

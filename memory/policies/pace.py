@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from memory.plan import ContextPlan, FloatArray, LevelArray, PlanInput, Pool
+from memory.policies.base import PolicyBase
 from memory.records import Level
 from memory.scoring.attention import BASE_THRESHOLDS, assign_levels, calibrated, relative_weights, thresholds
 from memory.scoring.pressure import pressure
@@ -44,11 +45,10 @@ class PaceConfig(BaseModel):
         return value
 
 
-class Pace:
+class Pace(PolicyBase):
     """The policy of the paper, exactly; deviations are options of `PaceConfig` and off by default."""
 
     name = "pace"
-    owns_compaction = False
 
     def __init__(self, config: PaceConfig | None = None) -> None:
         self.config = config or PaceConfig.model_validate({})

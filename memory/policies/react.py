@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from memory.plan import ContextPlan, PlanInput
+from memory.policies.base import PolicyBase
 from memory.records import Level
 
 
@@ -15,11 +16,10 @@ class ReactConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class React:
+class React(PolicyBase):
     """Everything FULL; under ``overflow: fit`` the oldest steps give way first, as a truncating loop would do."""
 
     name = "react"
-    owns_compaction = False
 
     def __init__(self, config: ReactConfig | None = None) -> None:
         self.config = config or ReactConfig()

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from memory.plan import Block
 from memory.records import (
     Chunk,
     ChunkRef,
@@ -211,11 +212,12 @@ def view_in(view: View) -> tuple[Cell, ...]:
         view.tokens,
         text_in(view.prompt_hash),
         view.published_step,
+        view.fidelity,
     )
 
 
 def view_out(row: Row) -> View:
-    chunk, level, version, producer, text, tokens, prompt_hash, published_step = row
+    chunk, level, version, producer, text, tokens, prompt_hash, published_step, fidelity = row
     return View(
         chunk=chunk,
         level=Level(level),
@@ -225,7 +227,26 @@ def view_out(row: Row) -> View:
         producer=text_out(producer),
         prompt_hash=text_out(prompt_hash),
         published_step=published_step,
+        fidelity=fidelity,
     )
+
+
+def block_in(block: Block) -> tuple[Cell, ...]:
+    return (
+        block.number,
+        block.first,
+        block.last,
+        text_in(block.kind),
+        text_in(block.text),
+        block.tokens,
+        text_in(block.producer),
+        block.published_step,
+    )
+
+
+def block_out(row: Row) -> Block:
+    number, first, last, kind, text, tokens, producer, published_step = row
+    return Block(number, first, last, text_out(kind), text_out(text), tokens, text_out(producer), published_step)
 
 
 def changed_in(changed: Iterable[tuple[int, int]]) -> bytes:
@@ -264,6 +285,9 @@ def plan_in(plan: PlanRecord) -> tuple[Cell, ...]:
         text_in(plan.encoder_id),
         text_in(plan.render_hash),
         plan.question,
+        plan.ledger_base,
+        json_in(plan.blocks),
+        plan.prefix_tokens,
     )
 
 
@@ -292,6 +316,9 @@ def plan_out(row: Row) -> PlanRecord:
         encoder_id=text_out(row[19]),
         render_hash=text_out(row[20]),
         question=row[21],
+        ledger_base=row[22],
+        blocks=tuple(json_out(row[23])),
+        prefix_tokens=row[24],
     )
 
 

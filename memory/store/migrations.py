@@ -63,6 +63,23 @@ _M001 = (
     "CREATE TABLE events (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL)",
 )
 
+_M002 = (
+    # Blocks stand for runs of chunks: running summaries and folds. Like raw steps they are appended and kept.
+    """CREATE TABLE blocks (
+        number INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, kind TEXT NOT NULL,
+        text TEXT NOT NULL, tokens INTEGER NOT NULL, producer TEXT NOT NULL, published_step INTEGER NOT NULL)""",
+    """CREATE TRIGGER blocks_append BEFORE INSERT ON blocks
+        WHEN NEW.number IS NOT (SELECT COALESCE(MAX(number), 0) + 1 FROM blocks)
+        BEGIN SELECT RAISE(ABORT, 'blocks are appended in order'); END""",
+    "ALTER TABLE plans ADD COLUMN ledger_base INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE plans ADD COLUMN blocks TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE plans ADD COLUMN prefix_tokens INTEGER",
+    "ALTER TABLE views ADD COLUMN fidelity REAL",
+    "DROP INDEX views_published",
+    """CREATE INDEX views_published ON views (chunk, level, version, published_step, producer, tokens, fidelity)
+        WHERE published_step IS NOT NULL""",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -73,7 +90,10 @@ class Migration:
     statements: tuple[str, ...]
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(1, "first schema", _M001),)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, "first schema", _M001),
+    Migration(2, "blocks, ledger layout, fidelity of views", _M002),
+)
 
 
 def applied(connection: sqlite3.Connection) -> int:

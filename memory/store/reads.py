@@ -9,13 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from memory.errors import NotStored
+from memory.plan import Block
 from memory.records import Chunk, Level, View
 from memory.store import codec
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
 _STEP = "s.number, s.kind, s.thought, s.calls, s.observations, s.answer, s.question, s.task, s.created, s.interrupted"
 _CHUNK = "c.placeholder, c.tokens_full, c.tokens_placeholder, c.content_hash, c.parents"
-_VIEW = "chunk, level, version, producer, text, tokens, prompt_hash, published_step"
+_VIEW = "chunk, level, version, producer, text, tokens, prompt_hash, published_step, fidelity"
 _STEP_COLUMNS = 10
 _TOO_LARGE = 2**63
 
@@ -74,13 +75,13 @@ def views(connection: sqlite3.Connection, numbers: Sequence[int], at_step: int |
     return [codec.view_out(row) for row in newest.values()]
 
 
-def view_tokens(connection: sqlite3.Connection) -> list[tuple[int, Level, int, int]]:
+def view_tokens(connection: sqlite3.Connection) -> list[tuple[int, Level, int, int, float | None]]:
     rows = connection.execute(
-        "SELECT chunk, level, tokens, published_step FROM views WHERE published_step IS NOT NULL"
+        "SELECT chunk, level, tokens, published_step, fidelity FROM views WHERE published_step IS NOT NULL"
         " ORDER BY chunk, level, version, published_step, producer"
     )
     levels = {int(level): level for level in Level}
-    return [(chunk, levels[level], tokens, step) for chunk, level, tokens, step in rows]
+    return [(chunk, levels[level], tokens, step, fidelity) for chunk, level, tokens, step, fidelity in rows]
 
 
 def without_views(connection: sqlite3.Connection, before: int) -> list[int]:
@@ -109,6 +110,10 @@ def plans(connection: sqlite3.Connection, first: int, last: int | None) -> list[
         "SELECT * FROM plans WHERE step >= ?1 AND (?2 IS NULL OR step <= ?2) ORDER BY step", (first, last)
     )
     return [codec.plan_out(row) for row in rows]
+
+
+def blocks(connection: sqlite3.Connection) -> list[Block]:
+    return [codec.block_out(row) for row in connection.execute("SELECT * FROM blocks ORDER BY number")]
 
 
 def usage(connection: sqlite3.Connection) -> list[UsageRow]:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from memory.errors import StoreCorrupt, StoreFault
+from memory.plan import Block
 from memory.records import Chunk, Level, View
 from memory.store import owner, reads, writes
 from memory.store.database import BUSY_TIMEOUT_S, Database
@@ -161,7 +162,7 @@ class SqliteStore:
         """By chunk, then level, ascending; see `memory.ports.ChunkStore`."""
         return await self._read(lambda c: reads.views(c, numbers, at_step))
 
-    async def view_tokens(self) -> list[tuple[int, Level, int, int]]:
+    async def view_tokens(self) -> list[tuple[int, Level, int, int, float | None]]:
         """By chunk, level, version: of several entries for one (chunk, level) the last one visible counts."""
         return await self._read(reads.view_tokens)
 
@@ -183,6 +184,13 @@ class SqliteStore:
 
     async def plans(self, first: int = 1, last: int | None = None) -> list[PlanRecord]:
         return await self._read(lambda c: reads.plans(c, first, last))
+
+    async def add_block(self, block: Block) -> None:
+        """Blocks are appended in order and kept."""
+        await self._write(lambda c: writes.add_block(c, block))
+
+    async def blocks(self) -> list[Block]:
+        return await self._read(reads.blocks)
 
     async def add_usage(self, row: UsageRow) -> None:
         await self._write(lambda c: writes.add_usage(c, [row]))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from memory.errors import StoreFault
+from memory.plan import Block
 from memory.records import Chunk, View
 from memory.store import codec, reads
 from memory.stored import Event, Intent, KeyRows, PlanRecord, Question, UsageRow
@@ -39,10 +40,10 @@ def commit_step(connection: sqlite3.Connection, chunk: Chunk, usage: Sequence[Us
 
 def add_views(connection: sqlite3.Connection, views: Iterable[View]) -> None:
     connection.executemany(
-        "INSERT INTO views (chunk, level, version, producer, text, tokens, prompt_hash, published_step)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (chunk, level, version, producer) DO UPDATE SET"
+        "INSERT INTO views (chunk, level, version, producer, text, tokens, prompt_hash, published_step,"
+        " fidelity) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (chunk, level, version, producer) DO UPDATE SET"
         " text = excluded.text, tokens = excluded.tokens, prompt_hash = excluded.prompt_hash,"
-        " published_step = excluded.published_step WHERE views.published_step IS NULL",
+        " published_step = excluded.published_step, fidelity = excluded.fidelity WHERE views.published_step IS NULL",
         [codec.view_in(view) for view in views],
     )
 
@@ -51,7 +52,7 @@ def publish_views(connection: sqlite3.Connection, step: int, up_to_chunk: int | 
     # Named, because the planner would walk every view in order to sort a handful.
     table = "views INDEXED BY views_unpublished"
     rows = connection.execute(
-        f"SELECT chunk, level, version, producer, text, tokens, prompt_hash, ?1 FROM {table}"
+        f"SELECT chunk, level, version, producer, text, tokens, prompt_hash, ?1, fidelity FROM {table}"
         " WHERE published_step IS NULL AND (?2 IS NULL OR chunk <= ?2) ORDER BY chunk, level, version, producer",
         (step, up_to_chunk),
     ).fetchall()
@@ -89,6 +90,10 @@ def add_plan(connection: sqlite3.Connection, record: PlanRecord) -> None:
         _insert(connection, "plans", codec.plan_in(record))
     else:
         _insert(connection, "plans", codec.plan_in(record), verb="INSERT OR REPLACE")
+
+
+def add_block(connection: sqlite3.Connection, block: Block) -> None:
+    _insert(connection, "blocks", codec.block_in(block))
 
 
 def add_usage(connection: sqlite3.Connection, rows: Iterable[UsageRow]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given as forall
@@ -9,8 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from memory.errors import BudgetTooSmall, ContextExhausted
-from memory.fit import RANGE_TOKENS, FitInput, demotions, fit, input_budget, ledger_cost
-from memory.plan import ContextPlan, FittedPlan, Pool
+from memory.fit import FitInput, demotions, fit, input_budget
+from memory.layout import RANGE_TOKENS, Interleaved, Layout, Ledger, segments
+from memory.plan import HIDDEN, Block, ContextPlan, FittedPlan, Pool
 from memory.policies.registry import make_policy
 from memory.records import Level
 from memory.spend import spend
@@ -25,9 +28,17 @@ def run(name: str, pool_: Pool, budget: int, recent: FlatRecent, fixed: int = 20
     return plan, FitInput(10, budget, fixed, recent)
 
 
+LAYOUTS = st.sampled_from([Interleaved(), Ledger(4), Ledger(32)])
+
+
 def cost_of(fitted: FittedPlan, pool_: Pool, given_: FitInput) -> int:
     """The bound again, the slow way: each shown block, one range line per folded run."""
     total, in_run = given_.fixed_tokens + given_.recent.tokens(fitted.recent_cap), False
+    if fitted.ledger_base:
+        for start, end in segments(len(pool_), fitted.ledger_base):
+            total += int(pool_.tokens[start, Level.PLACEHOLDER]) if end - start == 1 else RANGE_TOKENS
+        focus = fitted.levels > Level.PLACEHOLDER
+        return total + int(pool_.tokens[np.arange(len(pool_)), fitted.levels][focus].sum())
     for row in range(len(pool_)):
         if fitted.folded[row]:
             assert fitted.levels[row] == Level.PLACEHOLDER
@@ -39,15 +50,19 @@ def cost_of(fitted: FittedPlan, pool_: Pool, given_: FitInput) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@forall(pools(), POLICIES, BUDGETS, st.tuples(st.integers(0, 5000), st.integers(0, 5000)))
-def test_never_over_budget_or_a_named_minimum(pool_: Pool, name: str, budget: int, texts: tuple[int, int]) -> None:
+@forall(pools(), POLICIES, BUDGETS, st.tuples(st.integers(0, 5000), st.integers(0, 5000)), LAYOUTS)
+def test_never_over_budget_or_a_named_minimum(
+    pool_: Pool, name: str, budget: int, texts: tuple[int, int], layout: Layout
+) -> None:
     recent = FlatRecent(texts)
     plan, around = run(name, pool_, budget, recent)
+    around = replace(around, layout=layout)
     try:
         fitted = fit(plan, pool_, around)
     except BudgetTooSmall as fault:
         assert fault.minimum > budget
         plan, around = run(name, pool_, fault.minimum, recent)
+        around = replace(around, layout=layout)
         assert fit(plan, pool_, around).tokens <= fault.minimum
         return
     assert fitted.tokens == cost_of(fitted, pool_, around) <= budget
@@ -58,17 +73,17 @@ def test_never_over_budget_or_a_named_minimum(pool_: Pool, name: str, budget: in
 
 
 @settings(max_examples=300, deadline=None)
-@forall(pools(), POLICIES, BUDGETS, BUDGETS)
-def test_monotone_in_the_budget(pool_: Pool, name: str, one: int, other: int) -> None:
+@forall(pools(), POLICIES, BUDGETS, BUDGETS, LAYOUTS)
+def test_monotone_in_the_budget(pool_: Pool, name: str, one: int, other: int, layout: Layout) -> None:
     """The same plan under a smaller budget keeps no more of anything."""
     recent = FlatRecent((900, 2500))
     plan, _ = run(name, pool_, 20_000, recent)
     small, large = sorted((one, other))
     try:
-        tight = fit(plan, pool_, FitInput(10, small, 200, recent))
+        tight = fit(plan, pool_, FitInput(10, small, 200, recent, layout=layout))
     except BudgetTooSmall:
         return
-    loose = fit(plan, pool_, FitInput(10, large, 200, recent))
+    loose = fit(plan, pool_, FitInput(10, large, 200, recent, layout=layout))
     assert (tight.levels <= loose.levels).all() and tight.cuts >= loose.cuts and tight.tokens <= loose.tokens
     if tight.recent_cap is None:
         assert loose.recent_cap is None
@@ -79,14 +94,14 @@ def test_monotone_in_the_budget(pool_: Pool, name: str, one: int, other: int) ->
 def test_every_cut_is_one_level_down_and_never_costs(pool_: Pool, name: str) -> None:
     plan, _ = run(name, pool_, 1_000_000, FlatRecent())
     rows, target = demotions(plan, pool_)
-    levels, cost = plan.levels.copy(), ledger_cost(plan.levels, pool_)[0]
+    levels, cost = plan.levels.copy(), Interleaved().total(plan.levels, pool_, 1)[0]
     for row, level in zip(rows, target, strict=True):
         assert level < levels[row] and pool_.available[row, level]
         skipped = pool_.available[row, level + 1 : levels[row]]
         saves = pool_.tokens[row, level + 1 : levels[row]] < pool_.tokens[row, levels[row]]
         assert not (skipped & saves).any(), "a level that saves was skipped"
         levels[row] = level
-        now = ledger_cost(levels, pool_)[0]
+        now = Interleaved().total(levels, pool_, 1)[0]
         assert now <= cost
         cost = now
     assert (levels == Level.PLACEHOLDER).all()
@@ -144,3 +159,27 @@ def test_spend_buys_the_most_valuable_first() -> None:
 )
 def test_input_budget(window: int, reserve: int, configured: int | None, expected: int) -> None:
     assert input_budget(window, reserve, configured) == expected
+
+
+@pytest.mark.parametrize("base", [1, 4, 32])
+def test_a_ledger_line_changes_rarely_and_the_ledger_stays_small(base: int) -> None:
+    """Aligned ranges of doubling size: contiguous, logarithmically many, and each chunk in O(log M) different ones."""
+    homes: dict[int, set[tuple[int, int]]] = {row: set() for row in range(1, 2_000, 97)}
+    for count in range(1, 2_001):
+        parts = segments(count, base)
+        assert [start for start, _ in parts] == [0, *(end for _, end in parts)][:-1] and parts[-1][1] == count
+        assert len(parts) <= 2 * base + 12
+        for row in homes:
+            homes[row].update(part for part in parts if part[0] <= row < part[1])
+    assert max(map(len, homes.values())) <= 13
+
+
+def test_a_plan_s_blocks_give_way_oldest_first() -> None:
+    blocks = (Block(1, 1, 4, "summary", "a", 400), Block(2, 5, 8, "summary", "b", 400))
+    plan = ContextPlan(np.full(9, HIDDEN, dtype=np.int8), np.ones(9), blocks=blocks)
+    plan.levels[8] = Level.FULL
+    loose = fit(plan, pool((0.5,) * 9), FitInput(1, 2_100, 200, FlatRecent((20,), 0)))
+    assert loose.blocks == blocks and loose.tokens == 200 + 20 + 800 + 1000 and loose.cuts == 0
+    tight = fit(plan, pool((0.5,) * 9), FitInput(1, 800, 200, FlatRecent((20,), 0)))
+    assert tight.blocks == blocks[1:] and tight.tokens == 200 + 20 + 400 + RANGE_TOKENS + 20
+    assert tight.levels.tolist() == [0, 0, 0, 0, HIDDEN, HIDDEN, HIDDEN, HIDDEN, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,11 +19,14 @@ from tests.memory.sessions import open_memory, page, visit_step
 QUESTION = "When were the royal comets of Varden counted?"
 
 
-async def test_a_session_in_lockstep(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["interleaved", "ledger"])
+async def test_a_session_in_lockstep(tmp_path: Path, layout: Literal["interleaved", "ledger"]) -> None:
     """40 steps in 4K: legal, within budget, all levels planned, raw texts whole, contexts recomputable to the byte."""
     planned = np.zeros(4, dtype=int)
     hashes: list[str] = []
-    async with open_memory(tmp_path / "s.sqlite", options={"t_max": 400, "tau": 0.1}) as memory:
+    async with open_memory(
+        tmp_path / "s.sqlite", options={"t_max": 400, "tau": 0.1}, config=MemoryConfig(layout=layout)
+    ) as memory:
         await memory.ask(QUESTION)
         for number in range(1, 41):
             context = await memory.assemble(4_000)
@@ -37,7 +41,9 @@ async def test_a_session_in_lockstep(tmp_path: Path) -> None:
         again = await memory.rebuild_all()
         assert [one.record.render_hash for one in again] == hashes and all(one.same for one in again)
         assert (await memory.rebuild(33)).same
-    async with open_memory(tmp_path / "s.sqlite", options={"t_max": 400, "tau": 0.1}) as memory:
+    async with open_memory(
+        tmp_path / "s.sqlite", options={"t_max": 400, "tau": 0.1}, config=MemoryConfig(layout=layout)
+    ) as memory:
         assert memory.steps == 40 and memory.question == QUESTION
         assert all(one.same for one in await memory.rebuild_all())
         context = await memory.assemble(4_000)

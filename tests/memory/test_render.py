@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from memory.chunking import full_text, make_chunk, placeholder_text
 from memory.clip import clip_step, clip_text
 from memory.errors import IllegalContext
-from memory.fit import RANGE_TOKENS
+from memory.layout import RANGE_TOKENS
 from memory.formats import PlainFormat
 from memory.frame import block, defuse
 from memory.ingest import facts_of

@@ -71,6 +71,7 @@ def views(chunk: int) -> st.SearchStrategy[View]:
         producer=texts,
         prompt_hash=texts,
         published_step=counts,
+        fidelity=st.none() | floats.filter(lambda value: value == value),
     )
 
 
@@ -99,6 +100,9 @@ plans = st.builds(
     encoder_id=texts,
     render_hash=texts,
     question=ints,
+    ledger_base=ints,
+    blocks=st.lists(ints, max_size=4).map(tuple),
+    prefix_tokens=st.none() | ints,
 )
 figures = st.none() | ints
 usages = st.builds(

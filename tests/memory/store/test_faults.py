@@ -21,6 +21,9 @@ from memory.store.sqlite import SqliteStore
 from tests.memory.store.build import chunk, view
 
 
+NEXT = MIGRATIONS[-1].number + 1
+
+
 def by_hand(path: Path, *statements: str) -> None:
     connection = sqlite3.connect(path)
     with connection:
@@ -154,14 +157,14 @@ async def test_the_clean_mark(tmp_path):
 def test_a_migration_is_applied_whole_or_not_at_all(tmp_path):
     connection = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     migrate(connection)
-    broken = (*MIGRATIONS, Migration(2, "breaks", ("CREATE TABLE two (x)", "CREATE TABLE meta (x)")))
+    broken = (*MIGRATIONS, Migration(NEXT, "breaks", ("CREATE TABLE two (x)", "CREATE TABLE meta (x)")))
     with pytest.raises(sqlite3.OperationalError):
         migrate(connection, broken)
-    assert applied(connection) == 1
-    good = (*MIGRATIONS, Migration(2, "works", ("CREATE TABLE two (x)",)))
-    assert migrate(connection, good) == [2]
+    assert applied(connection) == NEXT - 1
+    good = (*MIGRATIONS, Migration(NEXT, "works", ("CREATE TABLE two (x)",)))
+    assert migrate(connection, good) == [NEXT]
     assert migrate(connection, good) == []
-    assert applied(connection) == 2
+    assert applied(connection) == NEXT
     connection.close()
 
 
@@ -172,7 +175,7 @@ def know(patch: pytest.MonkeyPatch, known: tuple[Migration, ...]) -> None:
 
 async def test_an_older_schema_is_brought_up_with_its_content(tmp_path, monkeypatch):
     path = await filled(tmp_path / "s.db", 4)
-    newer = (*MIGRATIONS, Migration(2, "adds a table", ("CREATE TABLE two (x)",)))
+    newer = (*MIGRATIONS, Migration(NEXT, "adds a table", ("CREATE TABLE two (x)",)))
     async with await SqliteStore.open(path, create=False) as store:
         await store._database.write(lambda c: owner.take(c, owner.this_process("older version")))
     before = content(path)
@@ -183,7 +186,7 @@ async def test_an_older_schema_is_brought_up_with_its_content(tmp_path, monkeypa
     by_hand(path, "UPDATE owner SET boot = 'an earlier one'")
     know(monkeypatch, newer)
     async with await SqliteStore.open(path, create=False) as store:
-        assert await store.schema() == 2
+        assert await store.schema() == NEXT
         assert await store.chunks([4]) == [chunk(4, noise(4))]
 
 

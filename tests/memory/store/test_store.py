@@ -120,7 +120,7 @@ async def test_the_newest_version_visible_at_a_step(store):
     # Version 1 came out after version 2: it never displaces it, and the list that a session loads says the same.
     assert [(v.chunk, v.level, v.version) for v in await store.views([1])] == [(1, 1, 2), (1, 2, 1)]
     tokens = await store.view_tokens()
-    assert tokens == [(1, 1, 10, 8), (1, 1, 20, 5), (1, 2, 10, 6), (2, 1, 30, 7)]
+    assert tokens == [(1, 1, 10, 8, None), (1, 1, 20, 5, None), (1, 2, 10, 6, None), (2, 1, 30, 7, None)]
     assert all(isinstance(entry[1], Level) for entry in tokens)
 
 

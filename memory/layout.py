@@ -1,0 +1,151 @@
+"""Where old chunks stand in a context, and what they cost there.
+
+*Interleaved* (the paper's): each chunk at its level, in time order; runs of placeholders fold into range lines. Any
+change in the middle re-reads everything after it.
+
+*Ledger*: one line per chunk, append-only, folded into aligned ranges whose sizes are powers of two times a base, so
+that a line changes O(log M) times in its life; then a focus section with what is shown above PLACEHOLDER, in the order
+in which it came there. A promoted chunk keeps its ledger line, so costs are additive.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from memory.plan import HIDDEN, BoolArray, IntArray, LevelArray, Pool
+from memory.records import Level
+
+RANGE_TOKENS = 48
+"""Upper bound of a rendered range line, kept by the renderer."""
+ONE_RANGE = -1
+"""Ledger base that folds everything into a single range line."""
+
+
+class Layout(Protocol):
+    """A cost model. ``foldings``: how often folding can be made tighter; 0 is the loosest."""
+
+    foldings: int
+
+    def costs(self, pool: Pool) -> IntArray:
+        """(M, 4) what a chunk costs at each level, folding aside."""
+        ...
+
+    def total(self, levels: LevelArray, pool: Pool, folding: int) -> tuple[int, BoolArray]:
+        """Tokens of all old chunks at these levels, and which are shown only inside range lines, (M,)."""
+        ...
+
+    def base(self, folding: int) -> int:
+        """What the renderer must know: 0 interleaved, else the ledger's base at this folding."""
+        ...
+
+    def split(self, folded: BoolArray) -> IntArray:
+        """(M,) what raising a folded chunk costs beside its text, at most."""
+        ...
+
+
+class Interleaved:
+    """Levels in time order. Folding 1: each run of placeholders costs at most one range line."""
+
+    foldings = 1
+
+    def costs(self, pool: Pool) -> IntArray:
+        """The blocks' own tokens."""
+        return pool.tokens
+
+    def base(self, folding: int) -> int:
+        """0."""
+        return 0
+
+    def split(self, folded: BoolArray) -> IntArray:
+        """One more range line."""
+        return np.where(folded, RANGE_TOKENS, 0)
+
+    def total(self, levels: LevelArray, pool: Pool, folding: int) -> tuple[int, BoolArray]:
+        """A run costs ``min(sum of its lines, RANGE_TOKENS)``, which is subadditive: no demotion ever costs."""
+        count = len(levels)
+        folded = np.zeros(count, dtype=np.bool_)
+        if count == 0:
+            return 0, folded
+        shown = np.where(levels == HIDDEN, 0, pool.tokens[np.arange(count), np.maximum(levels, 0)])
+        if folding == 0:
+            return int(shown.sum()), folded
+        coarse = levels == Level.PLACEHOLDER
+        starts = np.flatnonzero(coarse & ~np.concatenate(([False], coarse[:-1])))
+        if len(starts) == 0:
+            return int(shown.sum()), folded
+        ends = np.flatnonzero(coarse & ~np.concatenate((coarse[1:], [False]))) + 1
+        sums = np.concatenate(([0], np.cumsum(shown)))
+        cost = sums[ends] - sums[starts]
+        long = cost > RANGE_TOKENS
+        marks = np.zeros(count + 1, dtype=np.int64)
+        np.add.at(marks, starts[long], 1)
+        np.add.at(marks, ends[long], -1)
+        folded = np.cumsum(marks[:-1]).astype(np.bool_)
+        return int(shown.sum() - cost[long].sum() + RANGE_TOKENS * long.sum()), folded
+
+
+class Ledger:
+    """Ledger and focus. Foldings: the base, base 1, one single range."""
+
+    foldings = 2
+
+    def __init__(self, base: int) -> None:
+        self._bases = (max(1, base), 1, ONE_RANGE)
+
+    def costs(self, pool: Pool) -> IntArray:
+        """A line is paid by the ledger whatever the level, so PLACEHOLDER is free here."""
+        costs = pool.tokens.copy()
+        costs[:, Level.PLACEHOLDER] = 0
+        return costs
+
+    def base(self, folding: int) -> int:
+        """The base at this folding."""
+        return self._bases[folding]
+
+    def split(self, folded: BoolArray) -> IntArray:
+        """Nothing: a range keeps its line."""
+        return np.zeros(len(folded), dtype=np.int64)
+
+    def total(self, levels: LevelArray, pool: Pool, folding: int) -> tuple[int, BoolArray]:
+        """Ledger lines and ranges for all, blocks for what is in focus."""
+        count = len(levels)
+        tokens, inside = ledger_tokens(pool, self._bases[folding])
+        focus = levels > Level.PLACEHOLDER
+        shown = pool.tokens[np.arange(count), np.maximum(levels, 0)][focus]
+        return tokens + int(shown.sum()), inside & ~focus
+
+
+def ledger_base(budget: int) -> int:
+    """Base for a budget: between 4 and 32 lines, so that the unfolded part stays near a tenth of it."""
+    return int(min(32, max(4, 2 ** int(np.log2(max(1, budget // 640))))))
+
+
+def segments(count: int, base: int) -> list[tuple[int, int]]:
+    """Rows [start, end) of each ledger entry for ``count`` chunks: aligned blocks of base * 2**k, oldest largest, then
+    between base and 2 * base single lines."""
+    if base == ONE_RANGE:
+        return [(0, count)] if count else []
+    whole = max(0, count // base - 1)
+    parts: list[tuple[int, int]] = []
+    start = 0
+    for power in range(whole.bit_length() - 1, -1, -1):
+        if whole >> power & 1:
+            parts.append((start, start + (base << power)))
+            start += base << power
+    parts.extend((row, row + 1) for row in range(start, count))
+    return parts
+
+
+def ledger_tokens(pool: Pool, base: int) -> tuple[int, BoolArray]:
+    """Tokens of the ledger (ranges at their bound) and which chunks have no line of their own, (M,)."""
+    inside = np.zeros(len(pool), dtype=np.bool_)
+    total = 0
+    for start, end in segments(len(pool), base):
+        if end - start == 1:
+            total += int(pool.tokens[start, Level.PLACEHOLDER])
+        else:
+            total += RANGE_TOKENS
+            inside[start:end] = True
+    return total, inside
