@@ -1,101 +1,99 @@
-"""parse_file: the text of a file that was attached to the run, page by page. No other file can be named."""
+"""The ``parse_file`` tool: the files that a person attached to the question, and no others."""
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from memory.records import Observation, Source
 from tools.base import Arguments, CallContext, ToolError
 from tools.visit.extracted import Extracted, Unreadable
 from tools.visit.files import FileReader
-from tools.visit.window import windows
+from tools.visit.window import places, windows
+from tools.visit.worker import ExtractionWorker
 
-MAX_BYTES = 50_000_000
-
-
-class ParseFileArguments(Arguments):
-    file: str = Field(min_length=1, max_length=1000, description="name of the attached file")
-    page: int = Field(default=1, ge=1, description="which part of a long file, from 1")
+_EXTRA = {".xlsx", ".xls", ".docx", ".pptx", ".ods"}
 
 
-class ParseFile:
-    """``paths``: the attached files, and all that can be read. ``window_chars``: the most text of one page."""
+class FilesConfig(BaseModel):
+    """``window_chars``: the most text of a file in one observation. ``max_bytes``: larger files are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    window_chars: int = Field(default=6000, ge=500)
+    max_bytes: int = Field(default=50_000_000, gt=0)
+    extract_s: float = Field(default=30.0, gt=0)
+    timeout_s: float = Field(default=120.0, gt=0)
+
+
+class FileArguments(Arguments):
+    """``file``: name of an attached file; ``page``: which window of a long one; ``find``: words to locate in it."""
+
+    file: str = Field(min_length=1, max_length=1000, description="name of an attached file")
+    page: int = Field(default=1, ge=1, description="which part of a long file to read")
+    find: str = Field(default="", max_length=200, description="exact words to locate in the file")
+
+
+class ParseFileTool:
+    """``parse_file`` over an allow-list. Names are base names; of two files with one name the path tells them apart."""
 
     name: ClassVar[str] = "parse_file"
-    arguments: type[Arguments] = ParseFileArguments
+    description: ClassVar[str] = "Read a file attached to the question (PDF, CSV, JSON, text, Markdown, HTML)."
+    arguments: type[FileArguments] = FileArguments
 
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        *,
-        window_chars: int = 6000,
-        timeout_s: float = 120.0,
-        reader: FileReader | None = None,
-    ) -> None:
-        self._paths = _named(paths)
-        self._window_chars = window_chars
-        self._reader = reader or FileReader()
-        self.timeout_s = timeout_s
-        self.description = (
-            "Read a file attached to the question: csv, json, text, Markdown, HTML, PDF. page=2, 3, … reads on. "
-            f"Attached: {', '.join(self._paths)}."
-        )
+    def __init__(self, files: Sequence[Path], config: FilesConfig | None = None) -> None:
+        """Raises ValueError for no files, FileNotFoundError for one that is not there."""
+        if not files:
+            raise ValueError("no files are attached")
+        self._config = config or FilesConfig()
+        self.timeout_s = self._config.timeout_s
+        resolved = [file.resolve(strict=True) for file in files]
+        names = [file.name for file in resolved]
+        self._files = {str(file) if names.count(file.name) > 1 else file.name: file for file in resolved}
+        self._reader = FileReader(ExtractionWorker(self._config.extract_s))
+        self._read: dict[str, Extracted] = {}
 
-    async def run(self, arguments: ParseFileArguments, context: CallContext) -> Observation:
-        """Raises ToolError: not_found, too_large, unsupported, parse, timeout."""
-        name = self._known(arguments.file)
-        found = await asyncio.to_thread(self._read, name)
+    async def run(self, arguments: FileArguments, context: CallContext) -> Observation:
+        """Raises ToolError ``not_found``, ``too_large``, ``unsupported`` or ``parse``."""
+        name = self._named(arguments.file)
+        if name not in self._read:
+            self._read[name] = await asyncio.to_thread(self._extract, self._files[name])
+        found = self._read[name]
         text = found.text.strip()
-        cuts = windows(text, self._window_chars)
-        if arguments.page > len(cuts):
-            raise ToolError("not_found", f"{name} has {len(cuts)} pages; there is no page {arguments.page}")
-        place = "whole file"
-        if len(cuts) > 1:
-            more = f"page={arguments.page + 1} reads on" if arguments.page < len(cuts) else "this is the last"
-            place = f"page {arguments.page} of {len(cuts)}; {more}"
-        body = text[slice(*cuts[arguments.page - 1])].strip() or "[the file is empty]"
-        header = f"{name} ({'; '.join((place, *found.notes))})"
-        source = Source(f"file:{quote(name)}", found.title or name)
-        return Observation(context.call_id, self.name, f"{header}\n\n{body}", sources=(source,))
+        cuts = windows(text, self._config.window_chars)
+        number = min(arguments.page, len(cuts))
+        place = f"page {number} of {len(cuts)}" if len(cuts) > 1 else "whole file"
+        body = text[slice(*cuts[number - 1])].strip()
+        if arguments.find.strip():
+            body = places(text, arguments.find, self._config.window_chars) or f'"{arguments.find}" does not occur in it'
+            place = f"found places; file has {len(cuts)} parts"
+        head = f"{name} ({'; '.join([place, *found.notes])})"
+        source = Source(self._files[name].as_uri(), found.title or name)
+        return Observation(context.call_id, self.name, f"{head}\n\n{body}", sources=(source,))
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._reader.close)
 
-    def _known(self, asked: str) -> str:
-        """The attached file that is meant: by its name, or by the path it was attached with."""
-        for name, path in self._paths.items():
-            if asked.strip() in (name, str(path), path.name):
+    def _named(self, wanted: str) -> str:
+        if wanted in self._files:
+            return wanted
+        for name, file in self._files.items():
+            if wanted.strip() in (str(file), file.name):
                 return name
-        near = difflib.get_close_matches(asked, self._paths, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ToolError("not_found", f"no such attachment.{hint} Attached: {', '.join(self._paths)}")
+        raise ToolError("not_found", f"no attached file {wanted[:200]!r}; attached: {', '.join(self._files)}")
 
-    def _read(self, name: str) -> Extracted:
-        path = self._paths[name]
+    def _extract(self, file: Path) -> Extracted:
+        if file.suffix.lower() in _EXTRA:
+            raise ToolError("unsupported", f"{file.suffix} files need the extra: pip install 'longstride[files]'")
         try:
-            size = path.stat().st_size
-            if size > MAX_BYTES:
-                raise ToolError("too_large", f"{name} has {size // 1_000_000} MB; at most {MAX_BYTES // 1_000_000}")
-            return self._reader.read(path.read_bytes(), path.suffix)
+            if file.stat().st_size > self._config.max_bytes:
+                raise ToolError("too_large", f"the file is larger than {self._config.max_bytes // 1_000_000} MB")
+            return self._reader.read(file.read_bytes(), file.suffix)
         except OSError as error:
-            raise ToolError("not_found", f"{name} cannot be read: {error.strerror}") from error
+            raise ToolError("not_found", f"the file cannot be read: {error.strerror}") from error
         except Unreadable as error:
-            raise ToolError(error.kind, f"{name}: {error}") from error
-
-
-def _named(paths: Sequence[Path]) -> dict[str, Path]:
-    """Files by their names; of two with one name, the later is called by its folder too."""
-    named: dict[str, Path] = {}
-    for path in paths:
-        name, parents = path.name, list(path.absolute().parent.parts)
-        while name in named and named[name] != path and parents:
-            name = f"{parents.pop()}/{name}"
-        named[name] = path
-    return named
+            raise ToolError(error.kind, str(error)) from error

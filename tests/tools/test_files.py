@@ -1,115 +1,56 @@
+"""Attached files: read whole or in parts, and nothing that was not attached."""
+
 from __future__ import annotations
 
-import io
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from memory.records import Observation, ToolCall
-from tools.files import MAX_BYTES, ParseFile
-from tools.toolset import Toolset
+from tests.tools.visit.documents import pdf
+from tools.base import CallContext, ToolError
+from tools.files import FileArguments, FilesConfig, ParseFileTool
+
+CALL = CallContext("s1.1", 1)
 
 
-@pytest.fixture
-async def toolset(tmp_path: Path) -> AsyncIterator[Toolset]:
-    (tmp_path / "other").mkdir()
-    files = {
-        "table.csv": b"name,year\nAda,1815\n",
-        "data.json": b'{"a": [1, 2]}',
-        "notes.md": b"# The notes\n\nBody \xe2\x82\xac",
-        "long.txt": "\n\n".join(f"paragraph {n} " + "x" * 200 for n in range(20)).encode(),
-        "page.html": b"<html><title>A page</title><body><p>Seen text of the page.</p><script>no</script></body></html>",
-        "sheet.xlsx": b"PK\x03\x04" + b"\0" * 100,
-        "picture.png": b"\x89PNG\r\n\x1a\n" + b"\0" * 100,
-        "broken.pdf": b"%PDF-1.7 nothing",
-        "empty.txt": b"",
-        "other/table.csv": b"other\n",
-    }
-    for name, body in files.items():
-        (tmp_path / name).write_bytes(body)
-    with (tmp_path / "huge.txt").open("wb") as huge:
-        huge.truncate(MAX_BYTES + 1)
-    (tmp_path / "secret.txt").write_text("not attached")
-    paths = [tmp_path / name for name in (*files, "huge.txt", "gone.txt")]
-    toolset = Toolset([ParseFile(paths, window_chars=1000)])
-    yield toolset
-    await toolset.aclose()
+async def test_reads_what_was_attached_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name,age\nAnna,31\n")
+    (tmp_path / "b.pdf").write_bytes(pdf("Yearly report", title="Report"))
+    (tmp_path / "long.txt").write_text("".join(f"line {n} of many\n" for n in range(100)))
+    (tmp_path / "secret.txt").write_text("canary")
+    (tmp_path / "table.xlsx").write_bytes(b"PK\x03\x04")
+    attached = [tmp_path / name for name in ("a.csv", "b.pdf", "long.txt", "table.xlsx")]
+    tool = ParseFileTool(attached, FilesConfig(window_chars=500))
+
+    async def read(**given: object) -> str:
+        return (await tool.run(FileArguments.model_validate(given), CALL)).text
+
+    assert await read(file="a.csv") == "a.csv (whole file)\n\nname,age\nAnna,31"
+    assert "Yearly report" in await read(file=str(tmp_path / "b.pdf"))
+    assert "long.txt (page 2 of " in await read(file="long.txt", page=2)
+    assert "line 77 of many" in await read(file="long.txt", find="line 77")
+    for name in ("secret.txt", str(tmp_path / "secret.txt"), "../secret.txt", "/etc/passwd"):
+        with pytest.raises(ToolError, match=r"attached: a\.csv, b\.pdf") as failure:
+            await read(file=name)
+        assert failure.value.kind == "not_found"
+    with pytest.raises(ToolError, match=r"longstride\[files\]") as unsupported:
+        await read(file="table.xlsx")
+    assert unsupported.value.kind == "unsupported"
+    await tool.aclose()
 
 
-async def parse(toolset: Toolset, file: str, page: int = 1) -> Observation:
-    [observation] = await toolset.run([ToolCall("s1.0", "parse_file", {"file": file, "page": page})], step=1)
-    return observation
+def test_needs_files_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no files"):
+        ParseFileTool([])
+    with pytest.raises(FileNotFoundError):
+        ParseFileTool([tmp_path / "nope.txt"])
 
 
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("table.csv", "table.csv (whole file)\n\nname,year\nAda,1815"),
-        ("data.json", 'data.json (whole file)\n\n{"a": [1, 2]}'),
-        ("notes.md", "notes.md (whole file)\n\n# The notes\n\nBody €"),
-        ("other/table.csv", "other/table.csv (whole file)\n\nother"),
-        ("empty.txt", "empty.txt (whole file)\n\n[the file is empty]"),
-    ],
-)
-async def test_reads_an_attachment(toolset: Toolset, file: str, text: str) -> None:
-    observation = await parse(toolset, file)
-    assert (observation.error, observation.text) == (None, text)
-    assert observation.sources[0].url == f"file:{file}"
-
-
-async def test_html_goes_through_extraction(toolset: Toolset) -> None:
-    observation = await parse(toolset, "page.html")
-    assert "Seen text of the page." in observation.text and "<p>" not in observation.text
-    assert observation.sources[0].title == "A page"
-
-
-async def test_pages_cover_the_whole_file(toolset: Toolset) -> None:
-    first = await parse(toolset, "long.txt")
-    assert "page 1 of 5; page=2 reads on" in first.text
-    texts = [(await parse(toolset, "long.txt", page)).text for page in range(1, 6)]
-    assert "this is the last" in texts[-1]
-    assert all(any(f"paragraph {n} " in text for text in texts) for n in range(20))
-    assert all(len(text) < 1100 for text in texts)
-    beyond = await parse(toolset, "long.txt", 6)
-    assert beyond.error == "not_found" and "5 pages" in beyond.text
-
-
-@pytest.mark.parametrize(
-    ("file", "kind", "says"),
-    [
-        ("sheet.xlsx", "unsupported", ".xlsx"),
-        ("picture.png", "unsupported", ".png"),
-        ("broken.pdf", "parse", "broken.pdf"),
-        ("huge.txt", "too_large", "50 MB"),
-        ("gone.txt", "not_found", "cannot be read"),
-        ("secret.txt", "not_found", "Attached: table.csv"),
-        ("../secret.txt", "not_found", "no such attachment"),
-        ("/etc/passwd", "not_found", "no such attachment"),
-        ("tabel.csv", "not_found", "Did you mean 'table.csv'?"),
-    ],
-)
-async def test_what_cannot_be_read_says_why(toolset: Toolset, file: str, kind: str, says: str) -> None:
-    observation = await parse(toolset, file)
-    assert observation.error == kind
-    assert says in observation.text
-    assert "not attached" not in observation.text
-
-
-async def test_a_pdf_without_text_says_so(tmp_path: Path) -> None:
-    from pypdf import PdfWriter
-
-    stream = io.BytesIO()
-    writer = PdfWriter()
-    writer.add_blank_page(100, 100)
-    writer.write(stream)
-    (tmp_path / "scan.pdf").write_bytes(stream.getvalue())
-    toolset = Toolset([ParseFile([tmp_path / "scan.pdf"])])
-    observation = await parse(toolset, str(tmp_path / "scan.pdf"))
-    assert observation.error == "parse" and "no text" in observation.text
-    await toolset.aclose()
-
-
-def test_the_model_is_told_what_is_attached(tmp_path: Path) -> None:
-    tool = ParseFile([tmp_path / "a.csv", tmp_path / "b.csv"])
-    assert "Attached: a.csv, b.csv." in tool.description
+async def test_two_files_of_one_name_go_by_path(tmp_path: Path) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(f"from {folder}")
+    tool = ParseFileTool([tmp_path / "x" / "a.txt", tmp_path / "y" / "a.txt"])
+    observation = await tool.run(FileArguments(file=str(tmp_path / "y" / "a.txt")), CALL)
+    assert "from y" in observation.text
+    await tool.aclose()

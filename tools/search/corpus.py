@@ -38,7 +38,7 @@ class LocalCorpus:
         file of a folder into text (default: extraction in a child process). Raises CorpusFault.
         """
         owned = None
-        if reader is None and spec != PYDOC and Path(spec).is_dir():
+        if reader is None and spec != PYDOC and Path(spec).expanduser().is_dir():
             from tools.visit.files import FileReader
 
             owned = FileReader()

@@ -36,8 +36,6 @@ class FileReader:
         try:
             return self._worker.extract("html", body, content_type, url)
         except Unreadable as error:  # markup that no parser survives still has its text
-            if not body.strip():
-                raise
             crude = self._worker.extract("crude", body, content_type, url)
             return Extracted(crude.title, crude.text, (*crude.notes, str(error)))
 

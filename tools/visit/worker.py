@@ -48,6 +48,7 @@ class ExtractionWorker:
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def extract(self, kind: Job, body: bytes, content_type: str = "", url: str = "") -> Extracted:
         """The document's text. Raises Unreadable when there is none, the limit passed, or the child died."""
@@ -68,9 +69,18 @@ class ExtractionWorker:
         return Extracted(answer.title, answer.text, answer.notes)
 
     def close(self) -> None:
-        """End the child, if any. The worker can be used again."""
+        """End the child, if any, also in the middle of a document. The worker cannot be used again."""
+        self._closed = True
+        child = self._child
+        if child is not None:
+            child.kill()
         with self._lock:
             self._kill()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a document is being read."""
+        return self._lock.locked()
 
     @property
     def pid(self) -> int | None:
@@ -84,6 +94,8 @@ class ExtractionWorker:
                 return _exchange(self._child, frame, time.monotonic() + self._limit_s)
             except (OSError, EOFError):
                 pass
+        if self._closed:
+            raise EOFError
         return _exchange(self._start(), frame, time.monotonic() + self._limit_s + _START_ALLOWANCE_S)
 
     def _start(self) -> subprocess.Popen[bytes]:

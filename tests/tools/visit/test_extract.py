@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
@@ -158,6 +159,29 @@ def test_a_document_that_takes_too_long_is_given_up_and_shown_crudely() -> None:
     assert any("longer than 1.5 s" in note or "memory" in note for note in found.notes)
     assert read(reader, ARTICLE).title == "The river town"
     reader.close()
+    assert worker.pid is None
+
+
+def test_closing_does_not_wait_for_a_document() -> None:
+    worker = ExtractionWorker(limit_s=60)
+    worker.extract("html", b"<p>warm</p>")
+    failures: list[Unreadable] = []
+
+    def read_slowly() -> None:
+        try:
+            worker.extract("html", HEAD + b"<p>" + b"<i>word</i> " * 29_000 + b"</p>")
+        except Unreadable as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=read_slowly)
+    thread.start()
+    while not worker.busy:
+        pass
+    started = time.monotonic()
+    worker.close()
+    thread.join()
+    assert time.monotonic() - started < 2
+    assert len(failures) == 1
     assert worker.pid is None
 
 
