@@ -13,6 +13,7 @@ from agent.guards import Guards
 from agent.situation import Tracker
 from agent.spending import Spending
 from agent.window import Window
+from memory.errors import BudgetTooSmall
 from memory.manager import Memory
 from memory.plan import Context
 from memory.ports import Completion
@@ -41,12 +42,13 @@ class Loop:
     window: Window
     bus: Bus
     bad_replies: int = 0
+    refusals: int = 0
 
     def start_question(self) -> None:
         """Forget what belongs to the question before."""
         self.tracker = Tracker()
         self.spending.start_question()
-        self.bad_replies = 0
+        self.bad_replies = self.refusals = 0
 
     async def run(self) -> tuple[Status, str]:
         """Steps until one stops; returns the status and the answer (or what the stop says)."""
@@ -67,7 +69,7 @@ class Loop:
         except ParseFailure as failure:
             await self.note_bad_reply(context, reply, failure, usage)
             return
-        self.bad_replies = 0
+        self.bad_replies = self.refusals = 0
         if decision.answer:
             await self.answer(context, decision, usage)
         await self.execute(context, decision, usage)
@@ -75,7 +77,7 @@ class Loop:
     async def query(self) -> tuple[Context, Reply]:
         """A context that fits and the model's reply to it; a provider that finds it too long gets a smaller one."""
         while True:
-            context = await self.memory.assemble(self.window.budget())
+            context = await self.assemble()
             self.bus.emit(StepStarted.of(context, self.memory.pending_summaries))
             situation = self.tracker.situation(context, self.spending.limits.steps_left)
             request = self.dialect.request(context, self.toolset.specs, situation)
@@ -83,11 +85,20 @@ class Loop:
             try:
                 reply = await self.backbone.complete(request)
             except ContextTooLong as fault:
-                self.window.shrink(context.tokens, fault)
+                await self.window.shrink(context.tokens, fault)
                 continue
             self.window.observe(context.tokens, reply.usage)
             self.bus.emit(ModelReplied(context.step, reply.usage, time.monotonic() - started))
             return context, reply
+
+    async def assemble(self) -> Context:
+        """The next context. Where the provider's own limit, not the configured one, leaves no room, the run stops."""
+        try:
+            return await self.memory.assemble(self.window.budget())
+        except BudgetTooSmall as fault:
+            if self.window.learned.ceiling is None:
+                raise
+            raise Stop("context_exhausted", f"the model takes too little: {fault}") from fault
 
     async def execute(self, context: Context, decision: Decision, usage: UsageRow) -> None:
         """Intent, tools, commit."""
@@ -117,9 +128,10 @@ class Loop:
     async def note_bad_reply(self, context: Context, reply: Reply, failure: ParseFailure, usage: UsageRow) -> None:
         """A reply that cannot be read is kept, and answered by what was wrong with it."""
         self.bad_replies += 1
+        self.refusals += reply.stop_reason == "refusal"
         step = self.new_step(context, kind="note", thought=reply.text)
         await self.commit(replace(step, observations=notes_of([str(failure)])), usage)
-        if reply.stop_reason == "refusal" and self.bad_replies > 1:
+        if self.refusals > 1:
             raise Stop("refused", "the model refused twice")
         if self.bad_replies >= MAX_BAD_REPLIES:
             raise Stop("model_empty", f"{self.bad_replies} replies in a row could not be used: {failure}")

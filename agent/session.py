@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from agent.citations import Citation, resolve_citations
 from agent.errors import AgentFault, AuthFailed, BackboneFault, Status
 from agent.events import Finished
 from agent.loop import Loop
-from memory.errors import ContextExhausted, StoreBusy, StoreFull
+from memory.errors import BudgetTooSmall, ContextExhausted, StoreBusy, StoreFull
 from memory.manager import Memory
 from memory.ports import ChunkStore
 from memory.records import Observation, Step, Usage, add_usage
-from memory.stored import Event
+from memory.stored import Event, UsageRow
 
 REPEATABLE = frozenset({"search", "visit", "glimpse", "parse_file"})
 """Tools that only read: run again when a crash came between their start and their commit."""
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -51,25 +54,34 @@ class Session:
 
     async def ask(self, question: str) -> Outcome:
         """Put a question, or a further instruction, and work on it. Raises ValueError for an empty one."""
-        await self.recover()
+        if not question.strip():
+            raise ValueError("the question is empty")
+        await self._supervised(self.recover)
         await self.memory.ask(question)
         self._loop.start_question()
         return await self._work()
 
     async def go_on(self) -> Outcome:
-        """Continue the question in force from the last whole step. Raises ValueError when there is none."""
+        """Continue the question in force from the last whole step; one that is answered already gives its answer
+        again, without a call. Raises ValueError when there is no question."""
         if not self.memory.question:
             raise ValueError("the session has no question yet")
-        await self.recover()
+        await self._supervised(self.recover)
+        last = await self._store.chunks([self.memory.steps]) if self.memory.steps else []
+        if last and last[0].step.kind == "answer" and last[0].step.task == self.memory.task:
+            return await self._outcome("completed", last[0].step.answer)
         return await self._work()
 
     async def recover(self) -> Step | None:
-        """Bring an interrupted step to its end: run again what only reads, say so of the rest."""
+        """Bring an interrupted step to its end: run again what only reads, say so of the rest. What crashed the
+        program is not tried a second time."""
         intent = await self._store.pending_intent()
         if intent is None:
             return None
         step = intent.step
-        if all(call.name in REPEATABLE for call in step.calls):
+        ended = [event.body.get("status") for event in await self._store.events() if event.kind == "ended"]
+        crashed = bool(ended) and ended[-1] == "crashed"
+        if not crashed and all(call.name in REPEATABLE for call in step.calls):
             observations = tuple(await self._loop.act(step))
         else:
             observations = tuple(
@@ -78,22 +90,23 @@ class Session:
             )
             step = replace(step, interrupted=True)
         step = replace(step, observations=observations)
-        await self._loop.commit(step, None)
+        # the call that chose this step was paid for, but what it cost was not written down yet
+        await self._loop.commit(step, UsageRow(step.number, "step", self._loop.backbone.name, Usage()))
         await self._event("recovered", {"step": step.number, "interrupted": step.interrupted})
         return step
 
     async def _work(self) -> Outcome:
         await self._event("working", {"task": self.memory.task})
-        status, message = await self._supervised(self._loop.run)
-        await self._event("ended", {"status": status, "message": message, "task": self.memory.task})
+        status, message = await self._supervised(self._run)
+        await self._ended(status, message)
         outcome = await self._outcome(status, message)
         self._loop.bus.emit(Finished(outcome.status, outcome.answer or outcome.message))
         return outcome
 
-    async def _supervised(self, run: Callable[[], Awaitable[tuple[Status, str]]]) -> tuple[Status, str]:
-        """Faults with a name become a status; anything else is recorded with its traceback and raised."""
+    async def _run(self) -> tuple[Status, str]:
+        """The loop; faults with a name become a status."""
         try:
-            return await run()
+            return await self._loop.run()
         except ContextExhausted as fault:
             return "context_exhausted", str(fault)
         except StoreFull as fault:
@@ -104,10 +117,24 @@ class Session:
             return "auth", _with_hint(fault)
         except BackboneFault as fault:
             return "model_unavailable", _with_hint(fault)
+
+    async def _supervised(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What ends the work before its time is recorded, a fault of the program with its traceback, and raised."""
+        try:
+            return await work()
+        except asyncio.CancelledError:
+            await self._ended("interrupted", "interrupted by the user or the host")
+            raise
+        except BudgetTooSmall as fault:
+            await self._ended("context_exhausted", str(fault))
+            raise
         except Exception:
             log.exception("session %s crashed", self.name)
-            await self._event("ended", {"status": "crashed", "message": traceback.format_exc(limit=-8)})
+            await self._ended("crashed", traceback.format_exc(limit=-8))
             raise
+
+    async def _ended(self, status: Status, message: str) -> None:
+        await self._event("ended", {"status": status, "message": message, "task": self.memory.task})
 
     async def _outcome(self, status: Status, message: str) -> Outcome:
         answer = message if status == "completed" else ""

@@ -12,7 +12,6 @@ import numpy as np
 
 from memory.clip import clip_step
 from memory.errors import IllegalContext
-from memory.layout import RANGE_TOKENS, ledger_tokens, segments
 from memory.frame import (
     HEADER,
     block,
@@ -23,6 +22,7 @@ from memory.frame import (
     open_line,
     range_block,
 )
+from memory.layout import RANGE_TOKENS, ledger_tokens, segments
 from memory.plan import HIDDEN, Block, BoolArray, IntArray, LevelArray, Pool
 from memory.ports import StepFormat, TokenCounter
 from memory.records import Level, Message, Step

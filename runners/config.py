@@ -102,7 +102,7 @@ def load_config(request: ConfigRequest | None = None) -> RunConfig:
     chosen = chosen_below | chosen_by_profile | chosen_above
     files = [choice_layer(kind, chosen[kind]) for kind in _FILES]
     merged = merge([default, profile_layer, *files, *above])
-    return _build(merged, profile=profile.name, variant=chosen["policy"].name)
+    return build_config(merged, profile=profile.name, variant=chosen["policy"].name)
 
 
 def config_tree(config: RunConfig) -> Tree:
@@ -121,7 +121,7 @@ def stored_config(tree: Mapping[str, JsonValue], origin: str) -> RunConfig:
     policy = dict(policy) if isinstance(policy, dict) else {}
     variant = policy.pop("variant", "")
     rest["policy"] = policy
-    return _build(merge([Layer(origin, rest)]), profile=str(profile), variant=str(variant))
+    return build_config(merge([Layer(origin, rest)]), profile=str(profile), variant=str(variant))
 
 
 def config_hash(config: RunConfig) -> str:
@@ -131,7 +131,8 @@ def config_hash(config: RunConfig) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _build(merged: Merged, *, profile: str, variant: str) -> RunConfig:
+def build_config(merged: Merged, *, profile: str, variant: str) -> RunConfig:
+    """Merged layers, choices taken out, as a configuration. Raises ConfigError with every problem."""
     tree = dict(merged.tree)
     options = tree.pop("policy", {})
     tree["profile"] = profile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -20,7 +21,7 @@ from agent.pricing import Priced, Prices
 from agent.session import Session
 from agent.situation import Tracker
 from agent.spending import Spending
-from agent.window import Window
+from agent.window import Learned, Window
 from memory.encoders.cache import CachedEncoder, KeyCache
 from memory.encoders.factory import make_encoder
 from memory.errors import StoreCorrupt
@@ -30,10 +31,11 @@ from memory.ports import ChunkStore, Clock, Encoder, TokenCounter
 from memory.recall import Recall
 from memory.records import Step
 from memory.store.sqlite import SqliteStore
-from memory.stored import UsageRow
+from memory.stored import Event, UsageRow
 from memory.summaries.build import build_worker
 from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
+from runners.changes import changed_config, differences
 from runners.clock import SystemClock
 from runners.config import RunConfig, config_hash, config_tree, stored_config
 from runners.environment import Environment
@@ -57,6 +59,8 @@ class SessionRequest:
     bus: Bus
     config: RunConfig | None = None
     inputs: Inputs | None = None
+    changes: tuple[str, ...] = ()
+    """``key.path=value`` options over the stored configuration; with ``config`` None only."""
     progress: Callable[[int, int], None] | None = None
     backbone: Backbone | None = None
     """Stands in for the configured one: for tests and hosts. The caller closes it."""
@@ -114,12 +118,7 @@ async def _build(
     stack.push_async_callback(memory.aclose)
     earlier = await _steps(store, memory)
     task = [step for step in earlier if step.task == memory.task]
-    window = Window(
-        backbone.window,
-        config.backbone.max_output_tokens,
-        config.memory.budget,
-        calibrate=config.backbone.kind in PROVIDERS,
-    )
+    window = await _window(config, backbone, store)
     guards = Guards.rebuild(earlier[-LOOKBACK:])
     loop = Loop(memory, backbone, dialect, toolset, spending, guards, Tracker(task), window, request.bus)
     await _trajectory(request, store, memory)
@@ -130,21 +129,46 @@ async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfi
     """The configuration in force: a new session writes its own down, an old one is held to what it wrote."""
     if request.config is not None:
         inputs = request.inputs or Inputs()
-        tree = {"config": config_tree(request.config), "inputs": asdict(inputs)}
-        facts = {
-            "settings": json.dumps(tree),
-            "config_hash": config_hash(request.config),
-            "today": datetime.now(UTC).date().isoformat(),
-        }
-        await store.set_meta(facts)
-        request.folder.config.write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        await store.set_meta({"today": datetime.now(UTC).date().isoformat()})
+        await _write_down(request.folder, store, request.config, inputs)
         return request.config, inputs
     settings = await store.meta("settings")
     if settings is None:
         raise StoreCorrupt(f"{request.folder.store} holds no settings: its session was never opened whole")
     tree = json.loads(settings)
-    inputs = Inputs(corpus=tree["inputs"]["corpus"], files=tuple(tree["inputs"]["files"]))
-    return stored_config(tree["config"], request.folder.name), request.inputs or inputs
+    inputs = request.inputs or Inputs(corpus=tree["inputs"]["corpus"], files=tuple(tree["inputs"]["files"]))
+    config = stored_config(tree["config"], request.folder.name)
+    if request.changes:
+        before, config = config, changed_config(config, request.changes)
+        changed = differences(before, config)
+        if changed:
+            await _write_down(request.folder, store, config, inputs)
+            await store.add_event(Event("config_changed", time.time(), {"changed": changed}))
+    return config, inputs
+
+
+async def _write_down(folder: SessionFolder, store: SqliteStore, config: RunConfig, inputs: Inputs) -> None:
+    tree = {"config": config_tree(config), "inputs": asdict(inputs)}
+    await store.set_meta({"settings": json.dumps(tree), "config_hash": config_hash(config)})
+    folder.config.write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore) -> Window:
+    """The window with what this model's refusals taught earlier."""
+    key = f"window:{backbone.model}"
+    known = await store.meta(key)
+
+    async def save(learned: Learned) -> None:
+        await store.set_meta({key: json.dumps(asdict(learned))})
+
+    return Window(
+        backbone.window,
+        config.backbone.max_output_tokens,
+        config.memory.budget,
+        calibrate=config.backbone.kind in PROVIDERS,
+        learned=Learned(**json.loads(known)) if known else None,
+        save=save,
+    )
 
 
 async def _today(store: SqliteStore) -> str:

@@ -74,11 +74,12 @@ def run(
 def resume(
     session: SessionName,
     say: Say = None,
+    overrides: Overrides = None,
     json_file: JsonFile = None,
     log_level: LogLevel = "warning",
     quiet: Quiet = False,
 ) -> None:
-    """Continue a session from its last whole step, with its own configuration."""
+    """Continue a session from its last whole step, with its own configuration; -c changes what may still change."""
     from agent.events import Bus
     from runners.environment import forget_secrets, read_environment
     from runners.errors import UsageFault
@@ -92,7 +93,7 @@ def resume(
     if say is not None and not say.strip():
         raise UsageFault("--say is empty")
     folder = find_folder(environment.home, session)
-    work(SessionRequest(folder, environment, Bus()), say, json_file, quiet)
+    work(SessionRequest(folder, environment, Bus(), changes=tuple(overrides or ())), say, json_file, quiet)
 
 
 def work(request: SessionRequest, question: str | None, json_file: str | None, quiet: bool) -> None:

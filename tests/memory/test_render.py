@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from memory.chunking import full_text, make_chunk, placeholder_text
 from memory.clip import clip_step, clip_text
 from memory.errors import IllegalContext
-from memory.layout import RANGE_TOKENS
 from memory.formats import PlainFormat
 from memory.frame import block, defuse
 from memory.ingest import facts_of
+from memory.layout import RANGE_TOKENS
 from memory.records import Level, Message, Observation, Source, Step, ToolCall, ToolSpec
 from memory.render import RenderInput, check_legal, fixed_tokens, history_text, range_line, render, render_hash
 from memory.tokens import ScriptCounter, request_tokens

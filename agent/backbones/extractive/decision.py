@@ -36,11 +36,7 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
     view = _view(scene)
     choice = choose(view.question, legal.urls, view.hits, view.pages, view.names, view.scorer)
     if legal.answer:
-        if not (legal.search or legal.urls or legal.glimpses) or (
-            scene.steps_left is not None and scene.steps_left <= 1
-        ):
-            return _answer(view)
-        if view.found.sure:
+        if view.found.sure or not (legal.search or legal.urls or legal.glimpses):
             return _answer(view)
         chunk = _worth_a_glimpse(view, scene)
         if chunk:
@@ -49,6 +45,7 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
         limit += 2 if any(item.weight >= 0.95 for item in view.names) else 0
         if scene.visits >= limit:
             return _answer(view)
+    # a name that the question needs and no list shows is searched for before a page is read on a guess
     needed = [item for item in view.names if item.weight >= 0.9]
     made = queries(view.question, scene, view.pages, view.scorer, needed or view.names) if legal.search else []
     if legal.search and needed and not made:

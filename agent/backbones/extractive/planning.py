@@ -24,7 +24,8 @@ _MONTH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A name whose page would help. ``weight``: 1 for what the question needs, less for a guess."""
+    """A name whose page would help. ``weight``: 1 for what the question needs, less for a guess. ``role``: words to
+    search for with it; several words are what the question still asks about the name."""
 
     name: str
     weight: float
@@ -77,9 +78,8 @@ def _hopeless(item: Wanted, scene: Scene, hits: dict[str, Hit]) -> bool:
     forms = {key(item.name), key(f"{item.name} {item.role}")}
     if " " in item.role or not any(key(query) in forms for query in scene.asked):
         return False
-    return not any(title_match(item.name, hits[url].title) >= 0.7 for url in scene.legal.urls if url in hits) and bool(
-        hits
-    )
+    listed = [hits[url].title for url in scene.legal.urls if url in hits]
+    return bool(hits) and not any(title_match(item.name, title) >= 0.7 for title in listed)
 
 
 def bridges(question: Question, pages: Sequence[Page], scorer: Scorer, limit: int = 6) -> list[Wanted]:
@@ -111,7 +111,7 @@ def queries(
             done.add(key(query))
             made.append(query)
 
-    if not any(block.tool == "search" and block.current for block in scene.blocks) and not pages:
+    if not done:
         if not question.options:
             add(" ".join(question.words) or question.text)
         for name in question.names:

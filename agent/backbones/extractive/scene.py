@@ -59,7 +59,7 @@ class Legal:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that the reader knows. ``visits``: pages visited for this question, as far as can be told."""
+    """Everything that the reader knows. ``asked``, ``visits``: for this question, as far as can be told."""
 
     question: str
     blocks: tuple[Block, ...]
@@ -88,7 +88,8 @@ def read_scene(request: Request) -> Scene:
     description = str(schema.get("description", ""))
     step, left = _STEP.search(description), _LEFT.search(description)
     seen = sum(block.tool == "visit" for block in blocks if block.current)
-    asked = [query for block in blocks if block.tool == "search" for query in block.argument_texts("queries")]
+    searches = [block for block in blocks if block.tool == "search" and block.current]
+    asked = [query for block in searches for query in block.argument_texts("queries")]
     if _ASKED in description:
         asked.extend(description.split(_ASKED, 1)[1].split(" | "))
     return Scene(

@@ -20,7 +20,6 @@ from memory.store.migrations import MIGRATIONS, Migration, applied, migrate
 from memory.store.sqlite import SqliteStore
 from tests.memory.store.build import chunk, view
 
-
 NEXT = MIGRATIONS[-1].number + 1
 
 
