@@ -1,0 +1,101 @@
+"""Both greedy passes, the best single element and the upper bound, on one problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from memory.plan import FloatArray, IntArray
+from memory.selection.coverage import Problem
+from memory.selection.lazy import Engine, NumpyEngine, Run, knapsack_bound
+
+EngineName = Literal["auto", "numpy", "numba"]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """``levels`` (n,); ``best`` (m,) each client's cover; ``objective`` F and ``base`` F of the floor alone."""
+
+    levels: IntArray
+    best: FloatArray
+    objective: float
+    base: float
+    upper_bound: float
+    evaluations: int
+
+
+@cache
+def engine(name: EngineName = "auto") -> Engine:
+    """The engine ``name``; ``auto`` is numba where it is installed, else numpy.
+
+    Raises ImportError for ``numba`` where it is not.
+    """
+    if name == "numpy":
+        return NumpyEngine()
+    try:
+        from memory.selection.compiled import NumbaEngine
+    except ImportError:
+        if name == "numba":
+            raise
+        return NumpyEngine()
+    return NumbaEngine()
+
+
+def solve(
+    problem: Problem,
+    floor: IntArray,
+    room: int,
+    worker: Engine,
+    *,
+    both: bool,
+    covered: FloatArray | None = None,
+) -> Solution:
+    """Maximise F over levels not coarser than ``floor`` (n,) that cost at most ``room`` tokens more than it.
+
+    By gain per token, and with ``both`` also by gain; the better one, or the best single element, is kept: at least
+    (1 - 1/e)/2 of what the optimum gains over the floor (Leskovec et al. 2007). ``covered`` (m,): cover that is there
+    already.
+    """
+    start = np.zeros(len(problem.value)) if covered is None else covered.copy()
+    worker.cover(problem, start, floor)
+    base = problem.objective(start)
+    first = worker.first_gains(problem, start, floor)
+    extra = problem.costs - problem.costs[np.arange(len(floor)), floor][:, None]
+    by_ratio = worker.greedy(problem, start, floor, first, room, True)
+    runs = [by_ratio]
+    if both:
+        runs.append(worker.greedy(problem, start, floor, first, room, False))
+    best = max(runs, key=lambda run: problem.objective(run.best))
+    levels, cover = best.levels, best.best
+    alone = np.where(extra <= room, first, 0.0)
+    if alone.size and base + alone.max() > problem.objective(cover):
+        candidate, level = divmod(int(alone.argmax()), problem.levels)
+        levels, cover = floor.copy(), start
+        levels[candidate] = level
+        problem.take(cover, candidate, level)
+    above = np.maximum(extra, 0)
+    return Solution(
+        levels,
+        cover,
+        problem.objective(cover),
+        base,
+        min(base + knapsack_bound(first, above, room), _bound(problem, by_ratio, above, room, worker)),
+        int(np.count_nonzero(first)) + sum(run.evaluations for run in runs),
+    )
+
+
+def _bound(problem: Problem, run: Run, extra: IntArray, room: int, worker: Engine) -> float:
+    """F of the run plus the most that anything within ``room`` could still add to it. Old gains are upper bounds;
+    those that the first bound leans on are computed anew, once."""
+    objective = problem.objective(run.best)
+    if not run.gains.size:
+        return objective
+    gains = run.gains.copy()
+    bound = knapsack_bound(gains, extra, room)
+    price = max(0.0, bound) / (2 * room) if room else 0.0
+    candidates, levels = np.nonzero(gains > price * extra)
+    gains[candidates, levels] = worker.gains(problem, run.best, candidates, levels)
+    return objective + min(bound, knapsack_bound(gains, extra, room))
