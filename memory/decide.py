@@ -1,4 +1,7 @@
-"""From what a policy is given to what is shown: plan, hold steady, fit, spend. Pure; the same for a session and a replay."""
+"""From what a policy is given to what is shown: plan, hold steady, fit, spend.
+
+Pure: the same for a running session and for a replay.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ KeyArray: TypeAlias = NDArray[np.float32]
 FOLDED = -1
 """Code of a chunk that is shown only inside a range line; other codes are `Level` values."""
 HIDDEN = -2
-"""Code of a chunk that is not shown at all: dropped by a selector, or covered by a block. Never lost: glimpse has it."""
+"""Code of a chunk that is not shown at all: dropped by a selector, or covered by a block. Glimpse still has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Pool:
     level that is missing, or not shorter than the next finer one, carries that one's cost (it *aliases* it).
     ``available`` (M, 4) whether the level exists by itself. ``cosines`` (M,) similarity to the query, 0 without key.
 
-    What only some policies ask for (`ContextPolicy.needs`) is None otherwise: ``lexical`` (M,) BM25 of the FULL texts for
-    the state text; ``keys`` (M, dim) L2-normalised rows, zero where a chunk has none; ``fidelity`` (M, 4) how much of a
-    chunk each level preserves, in [0, 1], non-decreasing along a row.
+    What only some policies ask for (`ContextPolicy.needs`) is None otherwise: ``lexical`` (M,) BM25 of the FULL texts
+    for the state text; ``keys`` (M, dim) L2-normalised rows, zero where a chunk has none; ``fidelity`` (M, 4) how much
+    of a chunk each level preserves, in [0, 1], non-decreasing along a row.
     """
 
     ids: IntArray
@@ -113,8 +113,8 @@ class PlanInput:
 class ContextPlan:
     """A policy's decision before the hard budget.
 
-    ``levels`` (M,) int8 of `Level`, or HIDDEN. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE: its relative
-    weight); `fit` and `spend` trade by it. ``thresholds`` alpha, beta, gamma where the policy has them.
+    ``levels`` (M,) int8 of `Level`, or HIDDEN. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE: its
+    relative weight); `fit` and `spend` trade by it. ``thresholds`` alpha, beta, gamma where the policy has them.
     """
 
     levels: LevelArray

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
 
 from memory.ports import TokenCounter
 from memory.records import Message
@@ -27,6 +26,18 @@ def common_prefix_tokens(
             total += message_tokens(new, counter)
             continue
         if old.role == new.role:
-            total += counter.count(commonprefix([old.content, new.content]))
+            total += counter.count(new.content[: _shared(old.content, new.content)])
         break
     return total
+
+
+def _shared(a: str, b: str) -> int:
+    """Length of the common prefix, by bisection over slice comparisons."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
