@@ -113,8 +113,8 @@ class PlanInput:
 class ContextPlan:
     """A policy's decision before the hard budget.
 
-    ``levels`` (M,) int8 of `Level`, or HIDDEN. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE: its
-    relative weight); `fit` and `spend` trade by it. ``thresholds`` alpha, beta, gamma where the policy has them.
+    ``levels`` (M,) int8 of `Level`, or HIDDEN. ``values`` (M,) >= 0: what a chunk is worth for the next action (PACE:
+    its relative weight); `fit` and `spend` trade by it. ``thresholds`` alpha, beta, gamma where the policy has them.
     """
 
     levels: LevelArray
