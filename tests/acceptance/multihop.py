@@ -22,7 +22,7 @@ from memory.plan import Context, ContextPlan, FittedPlan
 from memory.records import Message, Step, ToolCall
 from runners.config import RunConfig, load_config
 from runners.environment import Environment
-from runners.folders import SessionFolder
+from runners.folders import find_folder, new_folder
 from runners.request import ConfigRequest
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.wiring import OpenSession, SessionRequest, open_session
@@ -71,9 +71,9 @@ def config(*options: str) -> RunConfig:
 @asynccontextmanager
 async def session(folder: Path, home: Path, data: Path, settings: RunConfig | None) -> AsyncIterator[OpenSession]:
     """A session over the pages; ``settings`` None opens an existing one."""
-    folder.mkdir(parents=True, exist_ok=True)
     inputs = Inputs(str(pages_file(data))) if settings is not None else None
-    request = SessionRequest(SessionFolder(folder), Environment(home), Bus(), settings, inputs)
+    place = new_folder(home, folder) if settings is not None else find_folder(home, str(folder))
+    request = SessionRequest(place, Environment(home), Bus(), settings, inputs)
     async with open_session(request) as opened:
         yield opened
 

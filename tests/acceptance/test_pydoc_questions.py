@@ -10,7 +10,7 @@ import pytest
 from agent.events import Bus
 from agent.session import Outcome
 from runners.environment import Environment
-from runners.folders import SessionFolder
+from runners.folders import new_folder
 from runners.toolbox import Inputs
 from runners.wiring import SessionRequest, open_session
 from tests.acceptance.multihop import config
@@ -35,9 +35,8 @@ async def test_ten_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """At least seven of the ten are answered with the right string, which also stands in a cited passage."""
     right = {}
     for number, (question, wanted) in enumerate(QUESTIONS.items()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        request = SessionRequest(SessionFolder(folder), Environment(tmp_path), Bus(), config(), Inputs("pydoc:"))
+        folder = new_folder(tmp_path, tmp_path / str(number))
+        request = SessionRequest(folder, Environment(tmp_path), Bus(), config(), Inputs("pydoc:"))
         async with open_session(request) as opened:
             right[question] = shows(await opened.session.ask(question), wanted)
     with capsys.disabled():

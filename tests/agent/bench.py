@@ -1,0 +1,163 @@
+"""A whole session for tests: real SQLite, real memory, native dialect, the strict scripted model, strict fake tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from agent.dialects.native import NativeDialect
+from agent.events import AnyEvent, Bus
+from agent.guards import Guards
+from agent.limits import LimitsConfig
+from agent.loop import Loop
+from agent.session import Session
+from agent.situation import Tracker
+from agent.spending import Spending
+from agent.window import Learned, Window
+from memory.config import MemoryConfig
+from memory.encoders.hashing import HashingEncoder
+from memory.manager import Memory, MemoryParts
+from memory.policies.registry import make_policy
+from memory.ports import Completion
+from memory.recall import Recall
+from memory.records import JsonValue, Observation, Reply, Source, Step, StopReason, ToolCall, Usage
+from memory.store.sqlite import SqliteStore
+from memory.summaries.build import build_worker
+from memory.summaries.config import SummaryConfig
+from memory.tokens import ScriptCounter
+from tests.memory.sessions import FakeClock
+from tools.base import Arguments, CallContext
+from tools.glimpse import Glimpse
+from tools.toolset import Toolset
+
+OFF = SummaryConfig(kind="off")
+
+
+class AnyArguments(Arguments):
+    """What the fake tools take."""
+
+    q: str = ""
+    urls: tuple[str, ...] = ()
+
+
+class FakeTool:
+    """Gives its outcomes in order: a text, or an exception to raise. Strict: one call more is a fault of the program,
+    and `Bench` fails when outcomes are left. ``hangs``: a call waits until it is cancelled."""
+
+    arguments: ClassVar[type[Arguments]] = AnyArguments
+    description = "fake"
+    timeout_s = 30.0
+
+    def __init__(self, name: str, outcomes: Iterable[str | Exception] = (), *, hangs: bool = False) -> None:
+        self.name = name
+        self.outcomes = deque(outcomes)
+        self.hangs = hangs
+        self.began = asyncio.Event()
+        self.calls: list[CallContext] = []
+
+    async def run(self, arguments: AnyArguments, context: CallContext) -> Observation:
+        self.calls.append(context)
+        self.began.set()
+        if self.hangs:
+            await asyncio.Event().wait()
+        if not self.outcomes:
+            raise AssertionError(f"{self.name} was called once more than the test says")
+        outcome = self.outcomes.popleft()
+        if isinstance(outcome, Exception):
+            raise outcome
+        source = Source(
+            arguments.urls[0] if arguments.urls else f"http://x.test/{self.name}/{len(self.calls)}", "A page"
+        )
+        return Observation(context.call_id, self.name, outcome, sources=(source,))
+
+    async def aclose(self) -> None:
+        return None
+
+
+@dataclass
+class Bench:
+    """An open session and everything around it."""
+
+    session: Session
+    store: SqliteStore
+    memory: Memory
+    loop: Loop
+    backbone: Completion
+    clock: FakeClock
+    events: list[AnyEvent] = field(default_factory=list)
+
+    async def steps(self) -> list[Step]:
+        """Every committed step."""
+        return [chunk.step for chunk in await self.store.chunks(range(1, await self.store.last_step() + 1))]
+
+    async def ended(self) -> list[JsonValue]:
+        """Statuses of the runs of the session, in order."""
+        return [event.body["status"] for event in await self.store.events() if event.kind == "ended"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a bench is made with."""
+
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    summaries: SummaryConfig = OFF
+    window: int = 131_072
+    learned: Learned | None = None
+    clock: FakeClock = field(default_factory=FakeClock)
+
+
+@asynccontextmanager
+async def bench(
+    path: Path, model: Completion, tools: Sequence[FakeTool] = (), setup: Setup | None = None
+) -> AsyncIterator[Bench]:
+    """The session of the store at ``path``, begun or gone on with as the runners do it."""
+    setup = setup or Setup()
+    store = await SqliteStore.open(path, create=True)
+    counter, dialect = ScriptCounter(), NativeDialect(today="2026-01-31")
+    events: list[AnyEvent] = []
+    bus = Bus()
+    bus.subscribe(events.append)
+    spending = Spending(setup.limits, setup.clock, store, await store.usage())
+    toolset = Toolset([*tools, Glimpse(Recall(store, counter))])
+    parts = MemoryParts(
+        store=store,
+        encoder=HashingEncoder(),
+        policy=make_policy("pace", None),
+        form=dialect.step_format(toolset.specs),
+        counter=counter,
+        clock=setup.clock,
+        summaries=build_worker(setup.summaries, store, setup.clock, counter, record=spending.record),
+        lockstep=setup.summaries.publish == "lockstep",
+    )
+    memory = await Memory.open(parts, setup.memory)
+    known = [chunk.step for chunk in await store.chunks(range(1, memory.steps + 1))]
+    window = Window(setup.window, 4096, setup.memory.budget, learned=setup.learned)
+    tracker = Tracker(step for step in known if step.task == memory.task)
+    loop = Loop(memory, model, dialect, toolset, spending, Guards.rebuild(known), tracker, window, bus)
+    try:
+        yield Bench(Session("s", memory, store, loop), store, memory, loop, model, setup.clock, events)
+    finally:
+        await memory.aclose()
+    left = {tool.name: len(tool.outcomes) for tool in tools if tool.outcomes}
+    assert not left, f"outcomes that no call took: {left}"
+    await model.aclose()
+
+
+def act(*calls: tuple[str, dict[str, JsonValue]], text: str = "", usage: Usage | None = None) -> Reply:
+    """A reply with native tool calls."""
+    made = tuple(ToolCall(f"p{i}", name, arguments) for i, (name, arguments) in enumerate(calls))
+    return Reply(text, tool_calls=made, stop_reason="tool_calls", usage=usage or Usage())
+
+
+def search(q: str, usage: Usage | None = None) -> Reply:
+    return act(("search", {"q": q}), usage=usage)
+
+
+def say(text: str, stop: StopReason = "end") -> Reply:
+    return Reply(text, stop_reason=stop)
