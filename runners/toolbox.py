@@ -97,9 +97,9 @@ async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[st
             "there is nothing to search",
             hint="give --corpus PATH (a folder, a .jsonl of pages, or pydoc:), or set SEARXNG_URL for the web",
         )
-    from tools.search.searxng import SearxngProvider
+    from tools.search.searxng import Searxng, SearxngConfig
 
-    return SearxngProvider(url), {}
+    return Searxng(SearxngConfig(url=url)), {}
 
 
 def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, str]) -> list[AnyTool]:
@@ -115,9 +115,9 @@ def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, 
 def _files(request: ToolboxRequest) -> list[AnyTool]:
     if not request.inputs.files:
         return []
-    from tools.files import ParseFile
+    from tools.files import ParseFileTool
 
-    return [ParseFile([Path(name) for name in request.inputs.files])]
+    return [ParseFileTool([Path(name) for name in request.inputs.files])]
 
 
 async def _python(request: ToolboxRequest) -> list[AnyTool]:
