@@ -155,7 +155,8 @@ def _glimpses(situation: Situation) -> tuple[str, ...]:
 
 
 def _description(situation: Situation) -> str:
-    parts = [f"Step {situation.task_step} of this question; pages visited: {len(situation.visited)}."]
+    first = max(1, situation.step - situation.task_step + 1)
+    parts = [f"Step {situation.task_step} of this question, from c{first} on; pages visited: {len(situation.visited)}."]
     if situation.steps_left is not None:
         parts.append(f"Steps left: {situation.steps_left}.")
     if situation.queries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memory.records import JsonValue, Message, Request
 
@@ -15,7 +15,7 @@ _ACTION = re.compile(r"^(?:action: )?(search|visit|glimpse|python|answer|\w+(?= 
 _URL = re.compile(r"https?://[^\s\"'\]]+")
 _OBSERVATION = re.compile(r"^observation(?: \((\w+)\))?: ", re.MULTILINE)
 _LEVELS = ("full", "detailed", "brief")
-_STEP = re.compile(r"\bStep (\d+) of this question; pages visited: (\d+)")
+_STEP = re.compile(r"\bStep \d+ of this question, from c(\d+) on; pages visited: (\d+)")
 _LEFT = re.compile(r"\bSteps left: (\d+)")
 _ASKED = "Asked already, do not repeat: "
 
@@ -83,10 +83,10 @@ def read_scene(request: Request) -> Scene:
                 continue
             blocks.extend(_blocks(message.content, actions))
             actions = []
-    blocks = _mark_current(blocks)
     schema = request.schema or {}
     description = str(schema.get("description", ""))
     step, left = _STEP.search(description), _LEFT.search(description)
+    blocks = _mark_current(blocks, int(step[1]) if step else 0)
     seen = sum(block.tool == "visit" for block in blocks if block.current)
     searches = [block for block in blocks if block.tool == "search" and block.current]
     asked = [query for block in searches for query in block.argument_texts("queries")]
@@ -97,7 +97,7 @@ def read_scene(request: Request) -> Scene:
         blocks=tuple(blocks),
         legal=_legal(schema),
         asked=tuple(asked),
-        visits=max(seen, min(int(step[2]), int(step[1]))) if step else seen,
+        visits=int(step[2]) if step else seen,
         steps_left=int(left[1]) if left else None,
     )
 
@@ -166,11 +166,11 @@ def _arguments(tool: str, text: str) -> dict[str, JsonValue]:
     return {"queries": [text]} if tool == "search" and not text.startswith("{") else {}
 
 
-def _mark_current(blocks: list[Block]) -> list[Block]:
-    last = max((block.chunk for block in blocks if block.tool == "answered"), default=0)
-    if not last:
-        return blocks
-    return [Block(b.chunk, b.level, b.tool, b.text, b.arguments, b.failed, current=b.chunk > last) for b in blocks]
+def _mark_current(blocks: list[Block], first: int) -> list[Block]:
+    """``first``: chunk with which the question in force began; 0 unknown: after the last answer that is visible."""
+    answered = max((block.chunk for block in blocks if block.tool == "answered"), default=0)
+    first = first or answered + 1
+    return [replace(block, current=block.chunk >= first) for block in blocks]
 
 
 def _legal(schema: Mapping[str, JsonValue]) -> Legal:

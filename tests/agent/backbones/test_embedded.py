@@ -152,6 +152,17 @@ def test_earlier_questions_are_told_from_the_one_in_force() -> None:
     assert scene.asked == ("new",)
 
 
+def test_a_folded_answer_does_not_make_old_steps_current() -> None:
+    history = framed(
+        block(1, Level.FULL, 'action: search {"queries": ["old"]}\nobservation: none'),
+        "### c2-c6 5 steps folded: visit x4\n",
+        block(7, Level.FULL, 'action: search {"queries": ["new"]}\nobservation: none'),
+    )
+    scene = read_scene(request_of(GuidedDialect(), "new?", [], Situation(step=8, task_step=2), history))
+    assert scene.asked == ("new",)
+    assert [item.chunk for item in scene.blocks if item.current] == [7]
+
+
 pieces = st.sampled_from(
     [
         "### c9 full",
