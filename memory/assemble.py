@@ -92,7 +92,7 @@ async def assemble(parts: Parts, budget: int) -> Context:
         nonce=state.nonce,
         levels=levels_of(codes),
         folded=codes == FOLDED,
-        facts=state.index.facts,
+        facts=state.index,
         texts=await texts_of(parts, codes),
         recent=steps,
         recent_cap=fitted.recent_cap,

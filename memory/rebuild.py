@@ -56,7 +56,7 @@ async def render_again(parts: Parts, record: PlanRecord, past: SessionState) -> 
         nonce=parts.state.nonce,
         levels=levels_of(codes),
         folded=codes == FOLDED,
-        facts=parts.state.index.facts,
+        facts=parts.state.index,
         texts=await texts_of(parts, codes, at_step=record.step),
         recent=await recent_steps(parts, record.recent_from, record.step - 1),
         recent_cap=record.recent_cap,

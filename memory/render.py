@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,14 +21,15 @@ from memory.frame import (
     open_line,
     range_block,
 )
+from memory.index.chunks import ChunkIndex
 from memory.layout import RANGE_TOKENS, ledger_tokens, segments
 from memory.plan import HIDDEN, Block, BoolArray, IntArray, LevelArray, Pool
 from memory.ports import StepFormat, TokenCounter
 from memory.records import Level, Message, Step
-from memory.stored import ChunkFacts
 from memory.tokens import message_tokens, request_tokens
 
-_TOPICS = 3
+_TOOLS, _TOPICS = 4, 3
+"""What a range line names at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RenderInput:
     nonce: str
     levels: LevelArray
     folded: BoolArray
-    facts: Sequence[ChunkFacts]
+    facts: ChunkIndex
     texts: Mapping[int, str]
     recent: tuple[Step, ...]
     recent_cap: int | None
@@ -107,10 +107,10 @@ def ledger_text(given: RenderInput, counter: TokenCounter) -> str:
     parts = [open_line(given.nonce)]
     for start, end in segments(len(given.levels), given.ledger_base):
         if end - start == 1:
-            facts = given.facts[start]
+            facts = given.facts.facts[start]
             parts.append(block(facts.number, Level.PLACEHOLDER, guard_nonce(facts.placeholder, given.nonce)))
         else:
-            parts.append(range_line(given.facts[start:end], counter, given.nonce))
+            parts.append(range_line(given.facts, start, end, counter, given.nonce))
     parts.append(close_line(given.nonce))
     return "".join(parts)
 
@@ -133,7 +133,7 @@ def history_text(given: RenderInput, counter: TokenCounter) -> str:
     for end in sorted((edges - {0}) | {len(given.levels)}):
         parts.append(blocks.get(start, ""))
         if given.folded[start]:
-            parts.append(range_line(given.facts[start:end], counter, given.nonce))
+            parts.append(range_line(given.facts, start, end, counter, given.nonce))
         else:
             parts.extend(_chunk_block(given, row) for row in range(start, end) if given.levels[row] != HIDDEN)
         start = end
@@ -142,28 +142,27 @@ def history_text(given: RenderInput, counter: TokenCounter) -> str:
 
 
 def _chunk_block(given: RenderInput, row: int) -> str:
-    facts = given.facts[row]
+    facts = given.facts.facts[row]
     level = Level(int(given.levels[row]))
     body = facts.placeholder if level is Level.PLACEHOLDER else given.texts[facts.number]
     return block(facts.number, level, guard_nonce(body, given.nonce))
 
 
-def range_line(facts: Sequence[ChunkFacts], counter: TokenCounter, nonce: str = "") -> str:
-    """One line for a run of folded chunks, at most RANGE_TOKENS: ids, how many, tools used, a few topics."""
-    first, last = facts[0].number, facts[-1].number
-    tools = Counter(name for item in facts for name in item.tools)
-    used = ", ".join(
-        f"{name} x{count}" for name, count in sorted(tools.items(), key=lambda pair: (-pair[1], pair[0]))[:4]
-    )
-    head = f"{HEADER}c{first}-c{last} {len(facts)} steps folded: {used}".rstrip(": ")
-    topics = list(dict.fromkeys(item.source_title for item in facts if item.source_title))
-    picked = topics[:: max(1, len(topics) // _TOPICS)][:_TOPICS]
-    for count in range(len(picked), -1, -1):
-        about = " | ".join(" ".join(title.split())[:40] for title in picked[:count])
+def range_line(index: ChunkIndex, start: int, end: int, counter: TokenCounter, nonce: str = "") -> str:
+    """One line for the folded rows [start, end), at most RANGE_TOKENS: ids, how many, tools used, a few topics.
+
+    Costs the logarithm of the session, not the length of the range: a session of 100,000 steps renders many of these.
+    """
+    used = ", ".join(f"{name} x{count}" for name, count in index.tools_in(start, end)[:_TOOLS])
+    ids = f"{HEADER}c{start + 1}-c{end} {end - start} steps folded"
+    head = f"{ids}: {used}" if used else ids
+    topics = index.topics_in(start, end, _TOPICS)
+    for count in range(len(topics), -1, -1):
+        about = " | ".join(" ".join(title.split())[:40] for title in topics[:count])
         line = guard_nonce(f"{head}; {about}" if about else head, nonce) + "\n"
         if counter.count(line) <= RANGE_TOKENS:
             return line
-    return f"{HEADER}c{first}-c{last} {len(facts)} steps folded\n"
+    return f"{ids}\n"
 
 
 def render_hash(messages: Sequence[Message]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -22,6 +24,8 @@ class ChunkIndex:
 
     def __init__(self) -> None:
         self.facts: list[ChunkFacts] = []
+        self._tools: dict[str, array[int]] = {}
+        """Rows of the calls of each tool, ascending: what a range used is two bisections."""
         self._raw: IntArray = np.zeros((_START, 4), dtype=np.int64)
         self._cost: IntArray = np.zeros((_START, 4), dtype=np.int64)
         self._available: BoolArray = np.zeros((_START, 4), dtype=np.bool_)
@@ -43,6 +47,8 @@ class ChunkIndex:
             self._alias = _doubled(self._alias)
             self._fidelity = np.concatenate((self._fidelity, np.tile(ASSUMED, (row, 1))))
         self.facts.append(facts)
+        for name in facts.tools:
+            self._tools.setdefault(name, array("l")).append(row)
         self._raw[row, Level.FULL] = facts.tokens_full
         self._raw[row, Level.PLACEHOLDER] = facts.tokens_placeholder
         self._refresh(np.array([row]))
@@ -72,6 +78,17 @@ class ChunkIndex:
             self._alias[rows, level] = np.where(own, int(level), self._alias[rows, level + 1])
             self._available[rows, level] = present
         self._available[rows, Level.PLACEHOLDER] = True
+
+    def tools_in(self, start: int, end: int) -> list[tuple[str, int]]:
+        """Calls per tool in the rows [start, end), most first."""
+        counts = ((name, bisect_left(rows, end) - bisect_left(rows, start)) for name, rows in self._tools.items())
+        return sorted((item for item in counts if item[1]), key=lambda item: (-item[1], item[0]))
+
+    def topics_in(self, start: int, end: int, count: int) -> list[str]:
+        """Up to ``count`` different titles, taken at even distances from the rows [start, end)."""
+        places = sorted({start + (end - 1 - start) * part // max(1, count - 1) for part in range(count)})
+        titles = (self.facts[row].source_title for row in places)
+        return list(dict.fromkeys(title for title in titles if title))
 
     def pool(self, count: int, cosines: FloatArray) -> Pool:
         """The first ``count`` chunks as a pool; ``cosines`` (count,)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from memory.clip import clip_step, clip_text
 from memory.errors import IllegalContext
 from memory.formats import PlainFormat
 from memory.frame import block, defuse
+from memory.index.chunks import ChunkIndex
 from memory.ingest import facts_of
 from memory.layout import RANGE_TOKENS
 from memory.records import Level, Message, Observation, Source, Step, ToolCall, ToolSpec
@@ -33,10 +36,17 @@ def visit(number: int, text: str = "body", *, title: str = "Page", tool: str = "
     )
 
 
+def index_of(steps: Sequence[Step]) -> ChunkIndex:
+    index = ChunkIndex()
+    for step in steps:
+        index.append(facts_of(make_chunk(step, COUNTER)))
+    return index
+
+
 def rendering(
     steps: list[Step], levels: list[int], folded: list[bool], recent: tuple[Step, ...] = (), cap: int | None = None
 ) -> RenderInput:
-    facts = [facts_of(make_chunk(step, COUNTER)) for step in steps]
+    facts = index_of(steps)
     return RenderInput(
         "What is it?",
         NONCE,
@@ -106,13 +116,10 @@ def test_clip_spares_the_answer_and_keeps_calls_paired() -> None:
     st.lists(st.tuples(st.text(max_size=80), st.sampled_from(["search", "visit", "x" * 60])), min_size=2, max_size=30)
 )
 def test_a_range_line_keeps_to_its_bound(items: list[tuple[str, str]]) -> None:
-    facts = [
-        facts_of(make_chunk(visit(99_900 + i, title=title, tool=tool), COUNTER))
-        for i, (title, tool) in enumerate(items)
-    ]
-    line = range_line(facts, COUNTER, NONCE)
+    index = index_of([visit(i + 1, title=title, tool=tool) for i, (title, tool) in enumerate(items)])
+    line = range_line(index, 1, len(items), COUNTER, NONCE)
     assert COUNTER.count(line) <= RANGE_TOKENS and line.count("\n") == 1
-    assert line.startswith(f"### c99900-c{99_899 + len(items)} {len(items)} steps")
+    assert line.startswith(f"### c2-c{len(items)} {len(items) - 1} steps")
 
 
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=8), st.data())
