@@ -66,7 +66,7 @@ class Problem:
 
     @property
     def levels(self) -> int:
-        return self.fidelity.shape[1]
+        return int(self.fidelity.shape[1])
 
     def gains(self, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
         """(b,) what each (candidate, level) adds to F where ``best`` (m,) is each client's best cover so far."""
@@ -101,7 +101,10 @@ class Problem:
         client = self.rows.indices[position]
         over = scale[row] * self.rows.weights[position] - best[client]
         over[(over < 0) | (client == self.own[candidates][row])] = 0.0
-        return np.bincount(row, weights=over * self.value[client], minlength=len(candidates))
+        result: FloatArray = np.bincount(row, weights=over * self.value[client], minlength=len(candidates)).astype(
+            np.float64
+        )
+        return result
 
     def take(self, best: FloatArray, candidate: int, level: int) -> None:
         """Raise ``best`` in place by what ``candidate`` at ``level`` covers."""

@@ -75,6 +75,4 @@ def select(
         both=True,
     )
     chosen = np.flatnonzero(found.levels)
-    return Selection(
-        chosen, found.objective, int(price[chosen].sum()), found.upper_bound, over, found.evaluations, by
-    )
+    return Selection(chosen, found.objective, int(price[chosen].sum()), found.upper_bound, over, found.evaluations, by)

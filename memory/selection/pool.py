@@ -8,16 +8,13 @@ import numpy as np
 
 from memory.plan import FloatArray, IntArray
 from memory.selection.coverage import Problem, Rows
-from memory.selection.graph import neighbours
+from memory.selection.graph import DENSE_LIMIT, neighbours
 from memory.selection.lazy import Engine
 from memory.selection.similarity import Cosines, Float32Array, Keys, Neighbours, Similarity, cosine_matrix
 from memory.selection.solve import Solution, solve
 
 Method: TypeAlias = Literal["auto", "dense", "sparse", "two-stage"]
 BoundOver: TypeAlias = Literal["pool", "graph", "shortlist"]
-
-DENSE_LIMIT = 2_048
-"""Up to this pool all cosines are used."""
 
 _LONG_SEARCH = 0.3
 """From this share of the pool's tokens on, many items are taken and the graph alone is as good."""
@@ -76,9 +73,7 @@ def _suited(similarity: Similarity, costs: IntArray, room: int) -> Method:
     return "sparse" if room >= _LONG_SEARCH * whole else "two-stage"
 
 
-def _dense(
-    value: FloatArray, fidelity: FloatArray, costs: IntArray, damping: float, similarity: Similarity
-) -> Problem:
+def _dense(value: FloatArray, fidelity: FloatArray, costs: IntArray, damping: float, similarity: Similarity) -> Problem:
     if isinstance(similarity, Cosines):
         matrix = similarity.matrix
     else:

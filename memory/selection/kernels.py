@@ -1,0 +1,177 @@
+"""The loops of `memory.selection.compiled`, on arrays alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+
+from memory.plan import FloatArray, IntArray
+from memory.selection.lazy import FREE
+from memory.selection.similarity import Float32Array, Int32Array
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Arrays(NamedTuple):
+    """A `Problem`, as the kernels take it."""
+
+    dense: bool
+    starts: IntArray
+    stops: IntArray
+    indices: Int32Array
+    weights: Float32Array
+    value: FloatArray
+    own: IntArray
+    own_weight: FloatArray
+    damping: float
+    fidelity: FloatArray
+
+
+def _compiled(function: _Function) -> _Function:
+    """``function``, compiled when it is first called and cached on disk, or in memory where no disk can be written.
+
+    Sums may be reordered, so that they use the vector unit; nothing is contracted, so that what is covered already
+    adds exactly 0.
+    """
+    options = {"fastmath": {"reassoc", "nsz"}, "error_model": "numpy", "nogil": True}
+    try:
+        return cast(_Function, numba.njit(cache=True, **options)(function))
+    except RuntimeError:
+        return cast(_Function, numba.njit(**options)(function))
+
+
+@_compiled
+def _gain(p: Arrays, best: FloatArray, j: int, level: int) -> float:
+    """What candidate ``j`` at ``level`` adds. ``best`` is written to, and left as it was."""
+    scale = p.damping * p.fidelity[j, level]
+    me = p.own[j]
+    mine = 0.0
+    if me >= 0:
+        # its own cover is undamped: it is taken out of the loop and added behind it
+        mine = best[me]
+        best[me] = np.inf
+    row = p.weights[p.starts[j] : p.stops[j]]
+    total = 0.0
+    if p.dense:
+        for i in range(len(row)):
+            over = scale * row[i] - best[i]
+            total += p.value[i] * (over if over > 0.0 else 0.0)
+    else:
+        clients = p.indices[p.starts[j] : p.stops[j]]
+        for i in range(len(row)):
+            over = scale * row[i] - best[clients[i]]
+            if over > 0.0:
+                total += p.value[clients[i]] * over
+    if me >= 0:
+        best[me] = mine
+        over = p.fidelity[j, level] * p.own_weight[j] - mine
+        if over > 0.0:
+            total += p.value[me] * over
+    return total
+
+
+@_compiled
+def _take(p: Arrays, best: FloatArray, j: int, level: int) -> None:
+    """`Problem.take`."""
+    scale = p.damping * p.fidelity[j, level]
+    row = p.weights[p.starts[j] : p.stops[j]]
+    if p.dense:
+        for i in range(len(row)):
+            best[i] = max(best[i], scale * row[i])
+    else:
+        clients = p.indices[p.starts[j] : p.stops[j]]
+        for i in range(len(row)):
+            best[clients[i]] = max(best[clients[i]], scale * row[i])
+    me = p.own[j]
+    if me >= 0:
+        best[me] = max(best[me], p.fidelity[j, level] * p.own_weight[j])
+
+
+@_compiled
+def cover(p: Arrays, best: FloatArray, levels: IntArray) -> None:
+    """`Problem.cover`."""
+    for j in range(len(levels)):
+        if p.fidelity[j, levels[j]] > 0.0:
+            _take(p, best, j, levels[j])
+
+
+@_compiled
+def gains(p: Arrays, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
+    """`Problem.gains`. ``best`` is written to, and left as it was."""
+    result = np.empty(len(candidates))
+    for b in range(len(candidates)):
+        result[b] = _gain(p, best, candidates[b], levels[b])
+    return result
+
+
+@_compiled
+def _before(keys: FloatArray, a: int, b: int) -> bool:
+    """Whether element ``a`` stands before ``b``: a larger key, or of equals the newer candidate, the finer level."""
+    return bool(keys[a] > keys[b] or (keys[a] == keys[b] and a > b))
+
+
+@_compiled
+def _sink(heap: IntArray, size: int, keys: FloatArray, place: int) -> None:
+    """Move the element at ``place`` down to where it belongs."""
+    element = heap[place]
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _before(keys, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(keys, heap[child], element):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = element
+
+
+@_compiled
+def greedy(
+    p: Arrays, best: FloatArray, shown: IntArray, gain: FloatArray, costs: IntArray, room: int, by_cost: bool
+) -> tuple[int, int]:
+    """`NumpyEngine.greedy` in place on ``best``, ``shown`` and ``gain``: (room left, gains computed)."""
+    count, levels = gain.shape
+    keys = np.zeros(count * levels)
+    heap = np.empty(count * levels, dtype=np.int64)
+    size = 0
+    for j in range(count):
+        for level in range(shown[j] + 1, levels):
+            extra = costs[j, level] - costs[j, shown[j]]
+            if gain[j, level] > 0.0 and extra <= room:
+                element = j * levels + level
+                keys[element] = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
+                heap[size] = element
+                size += 1
+    for place in range(size // 2 - 1, -1, -1):
+        _sink(heap, size, keys, place)
+    fresh = np.zeros(count * levels, dtype=np.int64)
+    taken = 0
+    evaluations = 0
+    while size > 0:
+        element = heap[0]
+        j, level = element // levels, element % levels
+        extra = costs[j, level] - costs[j, shown[j]]
+        drop = level <= shown[j] or extra > room
+        if not drop and fresh[element] == taken:
+            room -= extra
+            _take(p, best, j, level)
+            shown[j] = level
+            gain[j, : level + 1] = 0.0
+            taken += 1
+            drop = True
+        elif not drop:
+            gain[j, level] = _gain(p, best, j, level)
+            evaluations += 1
+            fresh[element] = taken
+            keys[element] = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
+            drop = gain[j, level] <= 0.0
+        if drop:
+            size -= 1
+            heap[0] = heap[size]
+        _sink(heap, size, keys, 0)
+    return room, evaluations
