@@ -153,6 +153,7 @@ class Memory:
     async def assemble(self, budget: int) -> Context:
         """The context for the next step, legal and within ``budget`` tokens. See `memory.assemble.assemble`."""
         await self._publish()
+        self._state.rewind(self.steps + 1)
         return await assemble(self._parts, budget)
 
     async def rebuild(self, step: int) -> Rebuilt:

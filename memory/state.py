@@ -18,6 +18,16 @@ from memory.stored import PlanRecord, Question
 _UNSEEN = -9
 
 
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """What is remembered of one context."""
+
+    codes: LevelArray
+    since: IntArray
+    previous_tokens: int | None
+    request: tuple[Message, ...] | None
+
+
 @dataclass(slots=True)
 class SessionState:
     """Mutable, owned by one `Memory`."""
@@ -36,6 +46,10 @@ class SessionState:
     blocks: list[Block] = field(default_factory=list)
     request: tuple[Message, ...] | None = None
     """The latest rendered request; None after opening."""
+    step: int = 0
+    """Step of the latest context."""
+    before: Latest | None = None
+    """The latest context of an earlier step than ``step``."""
 
     @property
     def question(self) -> Question | None:
@@ -55,10 +69,21 @@ class SessionState:
 
     def remember(self, codes: LevelArray, step: int, tokens: int, request: tuple[Message, ...] | None = None) -> None:
         """Take the context just built as the latest."""
+        if step != self.step:
+            self.before = Latest(self.codes, self.since, self.previous_tokens, self.request)
+            self.step = step
         self.since = self.since_with(codes, step)
         self.codes = codes
         self.previous_tokens = tokens
         self.request = request
+
+    def rewind(self, step: int) -> None:
+        """Before ``step`` is planned: forget a context that was built for it already, but led to no step (the model
+        refused it, or the run ended there). Its record will be replaced, so nothing may build on it."""
+        if step == self.step and self.before is not None:
+            before = self.before
+            self.codes, self.since = before.codes, before.since
+            self.previous_tokens, self.request = before.previous_tokens, before.request
 
     def replay(self, record: PlanRecord) -> None:
         """Take a recorded context as the latest."""

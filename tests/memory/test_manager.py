@@ -247,3 +247,23 @@ async def test_an_empty_question_is_refused(tmp_path: Path) -> None:
             await memory.ask(" \n")
         with pytest.raises(ValueError, match="no question"):
             await memory.assemble(4_000)
+
+
+async def test_a_context_that_led_to_no_step_leaves_no_trace(tmp_path: Path) -> None:
+    """Refused by the model or cut off by a crash, then built again, smaller: every record still rebuilds."""
+    path = tmp_path / "s.sqlite"
+    async with open_memory(path) as memory:
+        await memory.ask("Which bridges of Osk were rebuilt?")
+        for number in range(1, 9):
+            await memory.assemble(6_000)
+            refused = await memory.assemble(3_000)
+            context = await memory.assemble(2_200)
+            assert refused.step == context.step == number
+            await memory.ingest(visit_step(number, page(number)))
+        await memory.assemble(6_000)
+        assert all(one.same for one in await memory.rebuild_all())
+    async with open_memory(path) as memory:
+        await memory.assemble(2_200)
+        again = await memory.rebuild_all()
+    assert [one.same for one in again] == [True] * 9
+    assert [one.record.previous_tokens for one in again[1:]] == [one.record.tokens for one in again[:-1]]
