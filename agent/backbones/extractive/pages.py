@@ -48,10 +48,6 @@ class Page:
     url: str = ""
     text: str = ""
 
-    @property
-    def lead(self) -> str:
-        return " ".join(self.sentences[:3])
-
 
 @dataclass(frozen=True, slots=True)
 class Passage:
