@@ -44,7 +44,7 @@ KEYS: tuple[str, ...] = (
 """Keys that `doctor` reports on; any other variable that looks like a secret is read as well."""
 HOME = "LONGSTRIDE_HOME"
 T = TypeVar("T")
-_SECRET = re.compile(r"(_API_KEYS?|_KEY_ID|_TOKEN|_SECRET|_SECRET_KEY|_ACCESS_KEY|_PASSWORD)$")
+_SECRET = re.compile(r"(_KEYS?|_KEY_ID|_TOKEN|_SECRET|_PASSWORD)$")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 
 

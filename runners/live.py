@@ -141,7 +141,8 @@ def show_report(report: RunReport, console: Console | None = None) -> None:
         console.print(_citation(citation), soft_wrap=True)
     cost = "n/a" if report.cost is None else f"${report.cost:.4f}"
     figures = f"{report.status} after {report.steps} steps in {report.seconds:.1f} s, cost {cost}"
-    model = f"{report.backbone}, policy {report.policy}"
+    name = "embedded (no LLM)" if report.backbone == "embedded" else report.backbone
+    model = f"{name}, policy {report.policy}"
     console.print(Text(f"\n{figures}; {model}; session {report.session}", "dim"), soft_wrap=True)
 
 

@@ -65,7 +65,7 @@ def report(**changes: object) -> RunReport:
         "steps": 3,
         "tokens": Usage(),
         "cost": None,
-        "backbone": "embedded (no LLM)",
+        "backbone": "embedded",
         "policy": "pace",
         "config_hash": "0",
         "seconds": 1.0,
