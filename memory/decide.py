@@ -10,12 +10,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memory.config import MemoryConfig
+from memory.errors import BudgetTooSmall
 from memory.fit import FitInput, RecentWindow, fit
 from memory.layout import Interleaved, Layout, Ledger, ledger_base
 from memory.plan import FOLDED, HIDDEN, ContextPlan, FittedPlan, LevelArray, NeedsSummary, PlanInput
 from memory.ports import ContextPolicy
 from memory.records import Level
 from memory.spend import spend
+
+BATCH_SHARE = 0.95
+"""Share of the budget that a batch may fill in the ledger layout; the rest is for the steps until the next one."""
+PROMOTIONS = 16
+"""Chunks that may join the focus section between two batches, a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +48,46 @@ def decide(
     around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)
     boundary = config.layout != "ledger" or given.shown is None or given.step % config.batch == 0
     if not boundary:
-        plan = steady(plan, given)
+        plan = steady(plan, given, layout)
+    elif config.layout == "ledger" and config.overflow == "fit":
+        # what is filled to the brim now must be cut at the very next step, and every cut breaks the prefix
+        slack = replace(around, budget=int(given.budget * BATCH_SHARE))
+        try:
+            return Decision(plan, _fitted(plan, given, config, slack))
+        except BudgetTooSmall:
+            pass
+    return Decision(plan, _fitted(plan, given, config, around, may_spend=boundary))
+
+
+def _fitted(
+    plan: ContextPlan, given: PlanInput, config: MemoryConfig, around: FitInput, *, may_spend: bool = True
+) -> FittedPlan:
     fitted = fit(plan, given.pool, around)
-    if config.spend and boundary:
-        fitted = spend(fitted, plan, given.pool, around)
-    return Decision(plan, fitted)
+    return spend(fitted, plan, given.pool, around) if config.spend and may_spend else fitted
 
 
-def steady(plan: ContextPlan, given: PlanInput) -> ContextPlan:
-    """Between batches nothing in focus moves: a change there re-reads all that follows it. New promotions are free,
-    since they are appended behind everything else."""
+def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
+    """The plan between two batches: nothing in focus moves, since a change there re-reads all that follows it.
+
+    Promotions are free where they are appended behind everything else; the most valuable ones take what room is left.
+    """
     if given.shown is None:
         return plan
-    levels = plan.levels.copy()
+    levels = np.full(len(plan.levels), int(Level.PLACEHOLDER), dtype=np.int8)
     held = given.shown > int(Level.PLACEHOLDER)
     levels[: len(held)][held] = given.shown[held]
+    waiting = plan.levels > int(Level.PLACEHOLDER)
+    waiting[: len(held)] &= ~held
+    rows = np.flatnonzero(waiting)
+    if len(rows):
+        room = given.budget - given.fixed_tokens - given.recent_tokens - layout.total(levels, given.pool, 0)[0]
+        costs = given.pool.tokens[rows, plan.levels[rows]]
+        if len(rows) > PROMOTIONS:
+            rows = np.sort(rows[np.argpartition(-plan.values[rows], PROMOTIONS)[:PROMOTIONS]])
+            costs = given.pool.tokens[rows, plan.levels[rows]]
+        order = np.argsort(-plan.values[rows], kind="stable")
+        for place in order[np.cumsum(costs[order]) <= room]:
+            levels[rows[place]] = plan.levels[rows[place]]
     return replace(plan, levels=levels)
 
 

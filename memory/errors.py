@@ -4,7 +4,7 @@
 
     MemoryFault
     ├── BudgetTooSmall        no cut makes the request fit; carries the minimum that would
-    ├── MustKeepTooLarge      what a selection must keep exceeds its budget by itself
+    │   └── MustKeepTooLarge  what a selection must keep exceeds its budget by itself
     ├── ContextExhausted      ``overflow: stop`` and the unfitted plan exceeds the budget
     ├── IllegalContext        a rendered request broke a rule of the wire (a bug, never sent)
     ├── StoreFault
@@ -45,12 +45,14 @@ class BudgetTooSmall(MemoryFault):
         self.hint = f"raise the budget to {minimum} tokens or more"
 
 
-class MustKeepTooLarge(MemoryFault):
+class MustKeepTooLarge(BudgetTooSmall):
     """What must be kept costs more than the whole budget. ``needed`` and ``budget`` in tokens, ``count`` items."""
 
     def __init__(self, *, needed: int, budget: int, count: int) -> None:
-        super().__init__(f"what must be kept ({count} items) needs {needed} tokens, and the budget is {budget}")
-        self.needed = needed
+        MemoryFault.__init__(
+            self, f"what must be kept ({count} items) needs {needed} tokens, and the budget is {budget}"
+        )
+        self.needed = self.minimum = needed
         self.budget = budget
         self.count = count
         self.hint = f"raise the budget to {needed} tokens or more, or keep less"

@@ -90,7 +90,7 @@ def fit(plan: ContextPlan, pool: Pool, given: FitInput) -> FittedPlan:
 def _last_cuts(
     levels: LevelArray, blocks: tuple[Block, ...], pool: Pool, given: FitInput, so_far: FittedPlan
 ) -> FittedPlan:
-    """Cuts 3 and 4: every old chunk is a placeholder by now."""
+    """Cuts 3 and 4: every old chunk is a placeholder by now, but those that must be kept."""
     layout, cuts = given.layout, so_far.cuts
     fixed, recent = given.fixed_tokens, given.recent.tokens(None)
     kept = sorted(blocks, key=lambda block: block.first)
@@ -135,10 +135,11 @@ def demotions(plan: ContextPlan, pool: Pool, layout: Layout | None = None) -> tu
     current = plan.levels.astype(np.int64)
     worst = np.zeros(count)
     rows = np.arange(count)
+    free = np.ones(count, dtype=np.bool_) if plan.kept is None else ~plan.kept
     for level in (Level.DETAILED, Level.BRIEF, Level.PLACEHOLDER):
         at = np.maximum(current, 0)
         saved = costs[rows, at] - costs[:, level]
-        usable = pool.available[:, level] & (current > level) & ((saved > 0) | (level == Level.PLACEHOLDER))
+        usable = free & pool.available[:, level] & (current > level) & ((saved > 0) | (level == Level.PLACEHOLDER))
         lost = np.maximum(plan.values, 1e-12) * np.maximum(fidelity[rows, at] - fidelity[:, level], 1e-6)
         ratio = np.maximum(worst, lost / np.maximum(saved, 1))
         ratios[usable, level] = ratio[usable]

@@ -128,6 +128,8 @@ class ContextPlan:
     upper_bound: float | None = None
     """Of the policy's own objective, where it optimises one."""
     objective: float | None = None
+    kept: BoolArray | None = None
+    """(M,) chunks that no cut may demote; None: any may be."""
     reasons: Mapping[int, str] = field(default_factory=dict)
     """Why single chunks (by id) are where they are, for people."""
 

@@ -30,6 +30,8 @@ from memory.tokens import message_tokens, request_tokens
 
 _TOOLS, _TOPICS = 4, 3
 """What a range line names at most."""
+_LINES = 8192
+"""Range lines kept: chunks do not change, so neither do the lines of their runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,16 @@ def range_line(index: ChunkIndex, start: int, end: int, counter: TokenCounter, n
 
     Costs the logarithm of the session, not the length of the range: a session of 100,000 steps renders many of these.
     """
+    key = (start, end, nonce)
+    known = index.lines.get(key)
+    if known is None:
+        known = index.lines[key] = _range_line(index, start, end, counter, nonce)
+        if len(index.lines) > _LINES:
+            index.lines.pop(next(iter(index.lines)))
+    return known
+
+
+def _range_line(index: ChunkIndex, start: int, end: int, counter: TokenCounter, nonce: str) -> str:
     used = ", ".join(f"{name} x{count}" for name, count in index.tools_in(start, end)[:_TOOLS])
     ids = f"{HEADER}c{start + 1}-c{end} {end - start} steps folded"
     head = f"{ids}: {used}" if used else ids

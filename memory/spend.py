@@ -23,7 +23,7 @@ MISSES = 64
 
 def spend(fitted: FittedPlan, plan: ContextPlan, pool: Pool, given: FitInput) -> FittedPlan:
     """Upgrade what fits. The result costs at most ``given.budget`` and shows no chunk coarser than ``fitted`` did."""
-    if len(pool) == 0 or fitted.recent_cap is not None:
+    if len(pool) == 0 or fitted.recent_cap is not None or plan.ceiling is Level.PLACEHOLDER:
         return fitted
     layout = given.layout
     around = given.fixed_tokens + given.recent.tokens(None) + sum(block.tokens for block in fitted.blocks)

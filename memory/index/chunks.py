@@ -26,6 +26,8 @@ class ChunkIndex:
         self.facts: list[ChunkFacts] = []
         self._tools: dict[str, array[int]] = {}
         """Rows of the calls of each tool, ascending: what a range used is two bisections."""
+        self.lines: dict[tuple[int, int, str], str] = {}
+        """Range lines already rendered, by rows and nonce; kept by the renderer."""
         self._raw: IntArray = np.zeros((_START, 4), dtype=np.int64)
         self._cost: IntArray = np.zeros((_START, 4), dtype=np.int64)
         self._available: BoolArray = np.zeros((_START, 4), dtype=np.bool_)
