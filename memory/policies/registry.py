@@ -9,8 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from memory.policies.keep_last_k import KeepLastK, KeepLastKConfig
+from memory.policies.last_k import LastK, LastKConfig
+from memory.policies.mmr import Mmr, MmrConfig
 from memory.policies.pace import Pace, PaceConfig
+from memory.policies.pacms import Pacms, PacmsConfig
+from memory.policies.rag import Rag, RagConfig
 from memory.policies.react import React, ReactConfig
+from memory.policies.top_k import TopK, TopKConfig
 from memory.ports import ContextPolicy
 
 
@@ -29,6 +35,12 @@ POLICIES: Mapping[str, PolicyEntry] = {
     for entry in (
         PolicyEntry("pace", PaceConfig, Pace, "each old step at the resolution its relevance to the next action earns"),
         PolicyEntry("react", ReactConfig, React, "the whole history in full, until the budget ends it"),
+        PolicyEntry("last-k", LastKConfig, LastK, "the newest steps that the budget holds"),
+        PolicyEntry("top-k", TopKConfig, TopK, "the most relevant steps that the budget holds"),
+        PolicyEntry("rag", RagConfig, Rag, "the k most relevant steps, cut to the budget"),
+        PolicyEntry("mmr", MmrConfig, Mmr, "relevance against redundancy, pair by pair"),
+        PolicyEntry("pacms", PacmsConfig, Pacms, "the steps that together cover everything relevant best"),
+        PolicyEntry("keep-last-k", KeepLastKConfig, KeepLastK, "the newest K tool results; older ones become a line"),
     )
 }
 
