@@ -136,7 +136,7 @@ def test_bad_values_name_the_option() -> None:
 
 def test_bad_choices_list_what_there_is() -> None:
     assert problems(policy="pacee")[0].startswith("--policy: unknown policy 'pacee': choose from ")
-    assert problems(policy="pacee")[0].endswith("did you mean 'pace'?")
+    assert "; did you mean 'pace'" in problems(policy="pacee")[0]
     assert problems("profile=papr")[0].startswith("-c profile=papr: unknown profile 'papr'")
     assert problems(backbone="gpt")[0].startswith("--backbone: unknown backbone 'gpt': choose from ")
 
