@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +39,13 @@ class SessionFolder:
     @property
     def workspace(self) -> Path:
         return self.path / "files"
+
+    def discard(self) -> None:
+        """Remove what opening a session wrote, and the folder when nothing else is in it."""
+        for name in (STORE, f"{STORE}-wal", f"{STORE}-shm", CONFIG, TRAJECTORY):
+            (self.path / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
 
 def new_folder(home: Path, out: Path | None = None) -> SessionFolder:

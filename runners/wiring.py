@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -82,9 +82,14 @@ class OpenSession:
 async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
     """Open (or, with a config, create) the session of a folder as its only owner. Everything is closed at the end.
 
-    Raises UsageFault, ConfigError, AuthFailed before anything is written; StoreBusy when another process owns it.
+    Raises UsageFault, ConfigError, AuthFailed, StoreBusy when another process owns it. A new session that cannot be
+    opened whole leaves nothing behind.
     """
+    unfinished = ExitStack()
     async with AsyncExitStack() as stack:
+        stack.enter_context(unfinished)
+        if request.config is not None and not request.folder.store.exists():
+            unfinished.callback(request.folder.discard)
         if request.config is not None and request.backbone is None:
             # a missing key must be said before a store exists
             stack.push_async_callback(make_backbone(request.config.backbone, _variables(request.environment)).aclose)
@@ -92,7 +97,9 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
         stack.push_async_callback(store.aclose)
         await store.claim("run")
         config, inputs = await _settle(request, store)
-        yield await _build(request, store, config, inputs, stack)
+        opened = await _build(request, store, config, inputs, stack)
+        unfinished.pop_all()
+        yield opened
 
 
 async def _build(
