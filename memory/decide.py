@@ -41,10 +41,11 @@ def decide(
     policy: ContextPolicy, config: MemoryConfig, given: PlanInput, recent: RecentWindow
 ) -> Decision | NeedsSummary:
     """Raises ContextExhausted or BudgetTooSmall."""
+    layout = layout_of(config, given.budget)
+    given = replace(given, ledger_base=layout.base(0))
     plan = policy.plan(given)
     if isinstance(plan, NeedsSummary):
         return plan
-    layout = layout_of(config, given.budget)
     around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)
     boundary = config.layout != "ledger" or given.shown is None or given.step % config.batch == 0
     if not boundary:

@@ -107,6 +107,8 @@ class PlanInput:
     """(m,) codes of the context before (m <= M; chunks that became old since have none): Level, FOLDED or HIDDEN."""
     recent: tuple[tuple[str, ...], ...] = ()
     """Tools called in each step of the recent window, oldest first."""
+    ledger_base: int = 0
+    """0: interleaved layout; else the ledger's base (`memory.layout`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from memory.policies.keep_last_k import KeepLastK, KeepLastKConfig
 from memory.policies.last_k import LastK, LastKConfig
 from memory.policies.mmr import Mmr, MmrConfig
+from memory.policies.mosaic import Mosaic, MosaicConfig
 from memory.policies.pace import Pace, PaceConfig
 from memory.policies.pacms import Pacms, PacmsConfig
 from memory.policies.rag import Rag, RagConfig
@@ -34,6 +35,7 @@ POLICIES: Mapping[str, PolicyEntry] = {
     entry.name: entry
     for entry in (
         PolicyEntry("pace", PaceConfig, Pace, "each old step at the resolution its relevance to the next action earns"),
+        PolicyEntry("mosaic", MosaicConfig, Mosaic, "each old step at a resolution, by one optimiser"),
         PolicyEntry("react", ReactConfig, React, "the whole history in full, until the budget ends it"),
         PolicyEntry("last-k", LastKConfig, LastK, "the newest steps that the budget holds"),
         PolicyEntry("top-k", TopKConfig, TopK, "the most relevant steps that the budget holds"),

@@ -1,0 +1,184 @@
+"""Mosaic: both papers as one optimiser: which old chunk at which resolution covers what the next step needs best.
+
+Value of a plan: F(S) = sum_i r_i * max_{(j, g) in S} phi_jg * c_ij, with r_i the chunk's value for the next step (a
+scorer of `memory.scoring`), phi the fidelity of a level and c_ij = (1 - c) [i = j] + c * max(0, cos_ij). It is monotone
+submodular over (chunk, level); `memory.selection.levels` maximises it. What is claimed there holds for the shortlist
+and for this plan alone: `memory.fit`, holding the focus still between batches, and range lines come after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from memory.fit import level_fidelity
+from memory.layout import RANGE_TOKENS, ledger_tokens
+from memory.plan import HIDDEN, BoolArray, ContextPlan, FloatArray, IntArray, LevelArray, PlanInput, Pool
+from memory.policies.base import PolicyBase
+from memory.records import Level
+from memory.scoring.learned import Coefficients, learned_values
+from memory.scoring.values import attention_values, scaled_to_mean_one
+from memory.selection.levels import select_levels
+from memory.selection.similarity import Keys
+
+
+class MosaicConfig(BaseModel):
+    """How chunks are valued and what the optimiser may spend."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scorer: Literal["attention", "learned"] = "attention"
+    """``attention``: PACE's weights, calibrated, with recency. ``learned``: the model of ``coefficients``."""
+    coefficients: Coefficients | None = None
+    """Of the learned scorer."""
+    tau: float = Field(0.3, gt=0)
+    """Attention: softmax temperature, in units of the cosines' measured spread."""
+    recency: float = Field(0.5, ge=0)
+    """Attention: a chunk of age a is worth a ** -recency of the newest."""
+    damping: float = Field(0.15, ge=0, le=1)
+    """c: how much a chunk is covered by others like it."""
+    placeholder: float = Field(0.02, ge=0, le=1)
+    """Fidelity of a placeholder."""
+    lines: float = Field(0.1, ge=0, le=1)
+    """Share of the room for old chunks that lines of unselected ones may take (interleaved layout)."""
+    slack: float = Field(0.05, ge=0, lt=1)
+    """Ledger layout: share of the budget left free for what is promoted between two batches."""
+    shortlist: int = Field(512, ge=16, le=4096)
+    """Chunks that the optimiser looks at."""
+
+    @model_validator(mode="after")
+    def _has_coefficients(self) -> MosaicConfig:
+        if self.scorer == "learned" and self.coefficients is None:
+            raise ValueError("the learned scorer needs coefficients")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Tokens for text above PLACEHOLDER, and what the lines of the rest may take beside it."""
+
+    text: int
+    lines: int
+
+
+class Mosaic(PolicyBase):
+    """The optimiser over (chunk, resolution)."""
+
+    name = "mosaic"
+    needs = frozenset({"lexical", "keys", "fidelity"})
+
+    def __init__(self, config: MosaicConfig | None = None) -> None:
+        self.config = config or MosaicConfig.model_validate({})
+
+    def plan(self, given: PlanInput) -> ContextPlan:
+        """O(M log M) to value and shortlist, then the optimiser over the shortlist."""
+        pool = given.pool
+        count = len(pool)
+        if not count:
+            return ContextPlan(np.zeros(0, dtype=np.int8), np.zeros(0))
+        values = self.values(pool)
+        room = self._room(given)
+        rows = shortlist(values, given.shown, self.config.shortlist)
+        levels = np.full(count, int(Level.PLACEHOLDER), dtype=np.int8)
+        found = select_levels(
+            values[rows],
+            self._fidelity(pool, rows),
+            _costs(pool, rows),
+            _keys(pool, rows),
+            max(0, room.text),
+            damping=self.config.damping,
+        )
+        levels[rows] = _present(found.levels, pool, rows)
+        if given.ledger_base == 0:
+            levels = with_lines(levels, pool, room.lines + max(0, room.text - found.cost))
+        return ContextPlan(levels, values, upper_bound=found.upper_bound, objective=found.objective)
+
+    def values(self, pool: Pool) -> FloatArray:
+        """r (M,), mean 1."""
+        config = self.config
+        if config.scorer == "learned" and config.coefficients is not None:
+            return scaled_to_mean_one(learned_values(pool, config.coefficients))
+        return attention_values(pool.cosines, config.tau, config.recency)
+
+    def _room(self, given: PlanInput) -> _Room:
+        around = given.fixed_tokens + given.recent_tokens
+        if given.ledger_base == 0:
+            room = max(0, given.budget - around)
+            lines = int(self.config.lines * room)
+            return _Room(room - lines, lines)
+        room = max(0, int(given.budget * (1 - self.config.slack)) - around)
+        ledger = ledger_tokens(given.pool, given.ledger_base)[0]
+        if ledger > self.config.lines * room:
+            # `fit` folds the ledger tighter before it takes any text away
+            ledger = ledger_tokens(given.pool, 1)[0]
+        return _Room(room - ledger, 0)
+
+    def _fidelity(self, pool: Pool, rows: IntArray) -> FloatArray:
+        phi = level_fidelity(pool)[rows].copy()
+        phi[:, Level.PLACEHOLDER] = np.minimum(self.config.placeholder, phi[:, Level.BRIEF])
+        phi[:, Level.FULL] = 1.0
+        return phi
+
+
+def shortlist(values: FloatArray, shown: LevelArray | None, limit: int) -> IntArray:
+    """Rows (<= about limit,), ascending: the most valuable, an eighth of the newest, and what was shown above
+    PLACEHOLDER a step before, the most valuable of it first."""
+    count = len(values)
+    if count <= limit:
+        return np.arange(count)
+    recent = limit // 8
+    chosen: BoolArray = np.zeros(count, dtype=np.bool_)
+    chosen[count - recent :] = True
+    if shown is not None:
+        held = np.flatnonzero(shown[:count] > int(Level.PLACEHOLDER))
+        chosen[held[np.argsort(-values[held], kind="stable")[: limit // 4]]] = True
+    left = limit - int(chosen.sum())
+    rest = np.flatnonzero(~chosen)
+    best = rest[np.argpartition(-values[rest], left)[:left]] if left < len(rest) else rest
+    chosen[best] = True
+    return np.flatnonzero(chosen)
+
+
+def with_lines(levels: LevelArray, pool: Pool, room: int) -> LevelArray:
+    """The levels with as many of the placeholders as ``room`` pays for, folded where that is cheaper: the longest runs
+    first. The others are HIDDEN; their ids say that they are there."""
+    coarse = levels == Level.PLACEHOLDER
+    if not coarse.any():
+        return levels
+    starts = np.flatnonzero(coarse & ~np.concatenate(([False], coarse[:-1])))
+    ends = np.flatnonzero(coarse & ~np.concatenate((coarse[1:], [False]))) + 1
+    sums = np.concatenate(([0], np.cumsum(np.where(coarse, pool.tokens[:, Level.PLACEHOLDER], 0))))
+    cost = np.minimum(sums[ends] - sums[starts], RANGE_TOKENS)
+    order = np.lexsort((-starts, -(ends - starts)))
+    paid = np.cumsum(cost[order]) <= room
+    result = levels.copy()
+    for run in order[~paid]:
+        result[starts[run] : ends[run]] = HIDDEN
+    return result
+
+
+def _costs(pool: Pool, rows: IntArray) -> IntArray:
+    """(n, 4) tokens of a chunk's text above its line, which is paid for apart."""
+    costs = pool.tokens[rows].copy()
+    costs[:, Level.PLACEHOLDER] = 0
+    return costs
+
+
+def _present(levels: LevelArray, pool: Pool, rows: IntArray) -> LevelArray:
+    """An absent level stands for the next finer one that is there, at the same price."""
+    result = levels.copy()
+    for level in (Level.BRIEF, Level.DETAILED):
+        absent = (result == level) & ~pool.available[rows, level]
+        result[absent] = level + 1
+    return result
+
+
+def _keys(pool: Pool, rows: IntArray) -> Keys:
+    if pool.keys is None:
+        return Keys(np.zeros((len(rows), 1), dtype=np.float32))
+    keys = pool.keys[rows]
+    finite = np.isfinite(keys.sum(axis=1))
+    return Keys(np.where(finite[:, np.newaxis], keys, np.float32(0)))
