@@ -16,7 +16,7 @@ from memory.decide import Decision, decide, shown_codes
 from memory.encoders.windows import state_text
 from memory.errors import EncoderFault, IllegalContext, SummaryFailed
 from memory.index.worker import KeyWorker
-from memory.plan import FOLDED, Block, Context, FloatArray, LevelArray, NeedsSummary, PlanInput, Pool
+from memory.plan import FOLDED, MAX_BLOCKS_A_STEP, Block, Context, FloatArray, LevelArray, NeedsSummary, PlanInput, Pool
 from memory.ports import BlockMaker, ChunkStore, ContextPolicy, Encoder, StepFormat, TokenCounter
 from memory.prefix import common_prefix_tokens
 from memory.recall import Recall
@@ -26,9 +26,6 @@ from memory.state import SessionState
 from memory.stored import KeyRows, PlanRecord
 from memory.text.words import tokenize
 from memory.tokens import request_tokens
-
-MAX_BLOCKS_A_STEP = 4
-"""Texts that a policy may ask for before it plans; a policy that asks for more makes no progress."""
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,8 @@ FOLDED = -1
 """Code of a chunk that is shown only inside a range line; other codes are `Level` values."""
 HIDDEN = -2
 """Code of a chunk that is not shown at all: dropped by a selector, or covered by a block. Glimpse still has it."""
+MAX_BLOCKS_A_STEP = 4
+"""Texts that a policy may ask for before it plans a step; a policy that asks for more makes no progress."""
 
 
 @dataclass(frozen=True, slots=True)
