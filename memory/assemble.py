@@ -204,6 +204,8 @@ async def _score(parts: Parts, old: int, steps: tuple[Step, ...], question: str)
         pool = replace(pool, keys=state.keys.rows(old))
     if "fidelity" in needs:
         pool = replace(pool, fidelity=state.index.fidelity(old))
+    if "kinds" in needs:
+        pool = replace(pool, kinds=tuple(facts.kind for facts in state.index.facts[:old]))
     return Scored(pool, query)
 
 

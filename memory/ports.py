@@ -70,7 +70,7 @@ class ContextPolicy(Protocol):
     owns_compaction: bool
     """Whether the policy itself compacts history (True) or leaves that to the host (False)."""
     needs: frozenset[str]
-    """What it wants of `Pool` beside the cosines: any of ``lexical``, ``keys``, ``fidelity``."""
+    """What it wants of `Pool` beside the cosines: any of ``lexical``, ``keys``, ``fidelity``, ``kinds``."""
 
     def ingest(self, facts: ChunkFacts) -> None:
         """A chunk was committed. State kept from it must be derivable from the chunks alone, in order."""

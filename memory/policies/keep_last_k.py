@@ -29,6 +29,7 @@ class KeepLastK(PolicyBase):
     """
 
     name = "keep-last-k"
+    needs = frozenset({"kinds"})
 
     def __init__(self, config: KeepLastKConfig | None = None) -> None:
         self.config = config or KeepLastKConfig.model_validate({})
