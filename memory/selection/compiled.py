@@ -8,44 +8,43 @@ from memory.plan import FloatArray, IntArray
 from memory.selection import kernels
 from memory.selection.coverage import Problem
 from memory.selection.lazy import Run
+from memory.selection.similarity import Float32Array, Int32Array
 
 
 class NumbaEngine:
     """`NumpyEngine`, compiled: the same choice from the same input."""
 
-    def cover(self, problem: Problem, best: FloatArray, levels: IntArray) -> None:
-        kernels.cover(_arrays(problem), best, levels)
+    def cover(self, problem: Problem, best: Float32Array, levels: IntArray) -> None:
+        kernels.cover(*_arrays(problem), best, levels)
 
-    def first_gains(self, problem: Problem, best: FloatArray, levels: IntArray) -> FloatArray:
+    def first_gains(self, problem: Problem, best: Float32Array, levels: IntArray) -> FloatArray:
         finer = np.arange(problem.levels)[None, :] > levels[:, None]
         candidates, finest = np.nonzero(finer)
         result = np.zeros(problem.fidelity.shape)
         result[candidates, finest] = self.gains(problem, best, candidates, finest)
         return result
 
-    def gains(self, problem: Problem, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
-        return kernels.gains(_arrays(problem), best.copy(), candidates, levels)
+    def gains(self, problem: Problem, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
+        return kernels.gains(*_arrays(problem), best.copy(), candidates, levels)
 
     def greedy(
-        self, problem: Problem, best: FloatArray, levels: IntArray, first: FloatArray, room: int, by_cost: bool
+        self, problem: Problem, best: Float32Array, levels: IntArray, first: FloatArray, room: int, by_cost: bool
     ) -> Run:
         cover, shown, gains = best.copy(), levels.copy(), first.copy()
-        costs = np.ascontiguousarray(problem.costs)
-        left, evaluations = kernels.greedy(_arrays(problem), cover, shown, gains, costs, room, by_cost)
+        left, evaluations = kernels.greedy(*_arrays(problem), cover, shown, gains, problem.costs, room, by_cost)
         return Run(shown, cover, gains, int(left), int(evaluations))
 
 
-def _arrays(problem: Problem) -> kernels.Arrays:
+def _arrays(problem: Problem) -> tuple[kernels.Arrays, Int32Array | None]:
     rows = problem.rows
-    return kernels.Arrays(
-        rows.dense,
+    arrays = kernels.Arrays(
         rows.starts,
         rows.stops,
-        rows.indices,
         rows.weights,
         problem.value,
         problem.own,
         problem.own_weight,
-        problem.damping,
-        np.ascontiguousarray(problem.fidelity),
+        problem.fidelity,
+        problem.scale,
     )
+    return arrays, None if rows.dense else rows.indices

@@ -52,66 +52,65 @@ class Rows:
 class Problem:
     """n candidates with L levels each, covering m clients.
 
-    ``value`` (m,) is r; ``own`` (n,) which client a candidate is, -1 if none, and ``own_weight`` (n,) its c_jj;
-    ``fidelity`` (n, L) is phi, non-decreasing along a row; ``costs`` (n, L) likewise, in tokens.
+    ``value`` (m,) is r in units of ``unit``, at most 1; ``own`` (n,) which client a candidate is, -1 if none, and
+    ``own_weight`` (n,) its c_jj; ``fidelity`` (n, L) is phi, non-decreasing along a row, and ``scale`` (n, L) is
+    phi * c; ``costs`` (n, L) tokens, non-decreasing. Covers and gains are float32, three times as fast as float64.
     """
 
     rows: Rows
-    value: FloatArray
+    value: Float32Array
+    unit: float
     own: IntArray
-    own_weight: FloatArray
-    damping: float
-    fidelity: FloatArray
+    own_weight: Float32Array
+    fidelity: Float32Array
+    scale: Float32Array
     costs: IntArray
 
     @property
     def levels(self) -> int:
         return int(self.fidelity.shape[1])
 
-    def gains(self, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
-        """(b,) what each (candidate, level) adds to F where ``best`` (m,) is each client's best cover so far."""
-        scale = self.damping * self.fidelity[candidates, levels]
+    def gains(self, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
+        """(b,) what each (candidate, level) adds to F, in ``unit``, where ``best`` (m,) is each client's cover."""
+        scale = self.scale[candidates, levels]
         own = self.own[candidates]
         known = own >= 0
         result = self._dense(best, candidates, scale) if self.rows.dense else self._sparse(best, candidates, scale)
         mine = own[known]
         direct = self.fidelity[candidates, levels][known] * self.own_weight[candidates][known]
-        result[known] += self.value[mine] * np.maximum(direct - best[mine], 0.0)
+        result[known] += self.value[mine] * np.maximum(direct - best[mine], 0)
         return result
 
-    def _dense(self, best: FloatArray, candidates: IntArray, scale: FloatArray) -> FloatArray:
+    def _dense(self, best: Float32Array, candidates: IntArray, scale: Float32Array) -> FloatArray:
         rows = self.rows
         result = np.empty(len(candidates))
         step = max(1, _BLOCK // max(1, rows.clients))
         for first in range(0, len(candidates), step):
             part = slice(first, first + step)
-            block = np.array([rows.weights[rows.starts[j] : rows.stops[j]] for j in candidates[part]])
-            over = block * scale[part, None]
+            over = np.array([rows.weights[rows.starts[j] : rows.stops[j]] for j in candidates[part]])
+            over *= scale[part, None]
             over -= best
-            np.maximum(over, 0.0, out=over)
+            np.maximum(over, 0, out=over)
             own = self.own[candidates[part]]
             known = np.flatnonzero(own >= 0)
-            over[known, own[known]] = 0.0
+            over[known, own[known]] = 0
             # einsum adds up a row in the same order whatever the number of rows, so that gains never rise by rounding
             result[part] = np.einsum("ij,j->i", over, self.value)
         return result
 
-    def _sparse(self, best: FloatArray, candidates: IntArray, scale: FloatArray) -> FloatArray:
+    def _sparse(self, best: Float32Array, candidates: IntArray, scale: Float32Array) -> FloatArray:
         row, position = self.rows.positions(candidates)
         client = self.rows.indices[position]
         over = scale[row] * self.rows.weights[position] - best[client]
-        over[(over < 0) | (client == self.own[candidates][row])] = 0.0
-        result: FloatArray = np.bincount(row, weights=over * self.value[client], minlength=len(candidates)).astype(
-            np.float64
-        )
-        return result
+        over[(over < 0) | (client == self.own[candidates][row])] = 0
+        sums = np.bincount(row, weights=over * self.value[client], minlength=len(candidates))
+        return np.asarray(sums, dtype=np.float64)
 
-    def take(self, best: FloatArray, candidate: int, level: int) -> None:
+    def take(self, best: Float32Array, candidate: int, level: int) -> None:
         """Raise ``best`` in place by what ``candidate`` at ``level`` covers."""
         rows = self.rows
         row = slice(rows.starts[candidate], rows.stops[candidate])
-        fidelity = float(self.fidelity[candidate, level])
-        cover = (self.damping * fidelity) * rows.weights[row].astype(np.float64)
+        cover = self.scale[candidate, level] * rows.weights[row]
         if rows.dense:
             np.maximum(best, cover, out=best)
         else:
@@ -119,14 +118,14 @@ class Problem:
             best[client] = np.maximum(best[client], cover)
         own = self.own[candidate]
         if own >= 0:
-            best[own] = max(best[own], fidelity * float(self.own_weight[candidate]))
+            best[own] = max(best[own], self.fidelity[candidate, level] * self.own_weight[candidate])
 
-    def cover(self, best: FloatArray, levels: IntArray) -> None:
+    def cover(self, best: Float32Array, levels: IntArray) -> None:
         """Raise ``best`` in place by every candidate at its level of ``levels`` (n,)."""
         shown = np.flatnonzero(self.fidelity[np.arange(len(levels)), levels] > 0)
         for candidate in shown.tolist():
             self.take(best, candidate, int(levels[candidate]))
 
-    def objective(self, best: FloatArray) -> float:
-        """F, from each client's best cover (m,)."""
-        return float(self.value @ best)
+    def objective(self, best: Float32Array) -> float:
+        """F in ``unit``, from each client's cover (m,)."""
+        return float(np.dot(self.value.astype(np.float64), best))

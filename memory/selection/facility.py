@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from memory.plan import IntArray
 from memory.selection.checks import checked_budget, finite, kept, tokens
-from memory.selection.pool import BoundOver, Method, solve_pool
+from memory.selection.pool import BoundOver, Method, Pool, solve_pool
 from memory.selection.similarity import Cosines, Float32Array, Similarity
 from memory.selection.solve import EngineName, engine
 
@@ -62,17 +62,16 @@ def select(
     floor[keep] = 1
     fidelity = np.zeros((len(values), 2))
     fidelity[:, 1] = 1.0
-    found, by, over = solve_pool(
-        values,
-        fidelity,
-        np.stack([np.zeros_like(price), price], axis=1),
-        1.0,
-        alike,
-        floor,
-        limit - int(price[keep].sum()),
-        method=method,
-        worker=engine(using),
-        both=True,
-    )
+    pool = Pool(values, fidelity, np.stack([np.zeros_like(price), price], axis=1), 1.0, alike)
+    room = limit - int(price[keep].sum())
+    found = solve_pool(pool, floor, room, method=method, worker=engine(using), both=True)
     chosen = np.flatnonzero(found.levels)
-    return Selection(chosen, found.objective, int(price[chosen].sum()), found.upper_bound, over, found.evaluations, by)
+    return Selection(
+        chosen,
+        found.objective,
+        int(price[chosen].sum()),
+        found.upper_bound,
+        found.bound_over,
+        found.evaluations,
+        found.method,
+    )

@@ -16,18 +16,17 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Arrays(NamedTuple):
-    """A `Problem`, as the kernels take it."""
+    """A `Problem`, as the kernels take it. Its ``indices`` are an argument of their own, None if rows are dense: each
+    case is compiled by itself, since a choice between two loops keeps both from the vector unit."""
 
-    dense: bool
     starts: IntArray
     stops: IntArray
-    indices: Int32Array
     weights: Float32Array
-    value: FloatArray
+    value: Float32Array
     own: IntArray
-    own_weight: FloatArray
-    damping: float
-    fidelity: FloatArray
+    own_weight: Float32Array
+    fidelity: Float32Array
+    scale: Float32Array
 
 
 def _compiled(function: _Function) -> _Function:
@@ -44,45 +43,60 @@ def _compiled(function: _Function) -> _Function:
 
 
 @_compiled
-def _gain(p: Arrays, best: FloatArray, j: int, level: int) -> float:
-    """What candidate ``j`` at ``level`` adds. ``best`` is written to, and left as it was."""
-    scale = p.damping * p.fidelity[j, level]
-    me = p.own[j]
-    mine = 0.0
-    if me >= 0:
-        # its own cover is undamped: it is taken out of the loop and added behind it
-        mine = best[me]
-        best[me] = np.inf
-    row = p.weights[p.starts[j] : p.stops[j]]
-    total = 0.0
-    if p.dense:
-        for i in range(len(row)):
-            over = scale * row[i] - best[i]
-            total += p.value[i] * (over if over > 0.0 else 0.0)
-    else:
-        clients = p.indices[p.starts[j] : p.stops[j]]
-        for i in range(len(row)):
-            over = scale * row[i] - best[clients[i]]
-            if over > 0.0:
-                total += p.value[clients[i]] * over
-    if me >= 0:
-        best[me] = mine
-        over = p.fidelity[j, level] * p.own_weight[j] - mine
-        if over > 0.0:
-            total += p.value[me] * over
+def _dense_sum(row: Float32Array, scale: Any, value: Float32Array, best: Float32Array, total: Any) -> Any:
+    """``total`` and what a row of all clients adds. Adding it behind the loop would keep it from the vector unit."""
+    zero = np.float32(0.0)
+    for i in range(len(row)):
+        over = scale * row[i] - best[i]
+        total += value[i] * (over if over > zero else zero)
     return total
 
 
 @_compiled
-def _take(p: Arrays, best: FloatArray, j: int, level: int) -> None:
-    """`Problem.take`."""
-    scale = p.damping * p.fidelity[j, level]
+def _sparse_sum(
+    row: Float32Array, clients: Int32Array, scale: Any, value: Float32Array, best: Float32Array, total: Any
+) -> Any:
+    """``total`` and what a row of some clients adds."""
+    for i in range(len(row)):
+        over = scale * row[i] - best[clients[i]]
+        if over > np.float32(0.0):
+            total += value[clients[i]] * over
+    return total
+
+
+@_compiled
+def _gain(p: Arrays, indices: Int32Array | None, best: Float32Array, j: int, level: int) -> Any:
+    """What candidate ``j`` at ``level`` adds. ``best`` is written to, and left as it was."""
+    total = np.float32(0.0)
+    scale = p.scale[j, level]
+    me = p.own[j]
+    mine = best[me] if me >= 0 else np.float32(0.0)
+    if me >= 0:
+        # its own cover is undamped: it comes first, and is taken out of the loop
+        over = p.fidelity[j, level] * p.own_weight[j] - mine
+        if over > np.float32(0.0):
+            total = p.value[me] * over
+        best[me] = np.inf
     row = p.weights[p.starts[j] : p.stops[j]]
-    if p.dense:
+    if indices is None:
+        total = _dense_sum(row, scale, p.value, best, total)
+    else:
+        total = _sparse_sum(row, indices[p.starts[j] : p.stops[j]], scale, p.value, best, total)
+    if me >= 0:
+        best[me] = mine
+    return total
+
+
+@_compiled
+def _take(p: Arrays, indices: Int32Array | None, best: Float32Array, j: int, level: int) -> None:
+    """`Problem.take`."""
+    scale = p.scale[j, level]
+    row = p.weights[p.starts[j] : p.stops[j]]
+    if indices is None:
         for i in range(len(row)):
             best[i] = max(best[i], scale * row[i])
     else:
-        clients = p.indices[p.starts[j] : p.stops[j]]
+        clients = indices[p.starts[j] : p.stops[j]]
         for i in range(len(row)):
             best[clients[i]] = max(best[clients[i]], scale * row[i])
     me = p.own[j]
@@ -91,19 +105,21 @@ def _take(p: Arrays, best: FloatArray, j: int, level: int) -> None:
 
 
 @_compiled
-def cover(p: Arrays, best: FloatArray, levels: IntArray) -> None:
+def cover(p: Arrays, indices: Int32Array | None, best: Float32Array, levels: IntArray) -> None:
     """`Problem.cover`."""
     for j in range(len(levels)):
         if p.fidelity[j, levels[j]] > 0.0:
-            _take(p, best, j, levels[j])
+            _take(p, indices, best, j, levels[j])
 
 
 @_compiled
-def gains(p: Arrays, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
+def gains(
+    p: Arrays, indices: Int32Array | None, best: Float32Array, candidates: IntArray, levels: IntArray
+) -> FloatArray:
     """`Problem.gains`. ``best`` is written to, and left as it was."""
     result = np.empty(len(candidates))
     for b in range(len(candidates)):
-        result[b] = _gain(p, best, candidates[b], levels[b])
+        result[b] = _gain(p, indices, best, candidates[b], levels[b])
     return result
 
 
@@ -132,7 +148,14 @@ def _sink(heap: IntArray, size: int, keys: FloatArray, place: int) -> None:
 
 @_compiled
 def greedy(
-    p: Arrays, best: FloatArray, shown: IntArray, gain: FloatArray, costs: IntArray, room: int, by_cost: bool
+    p: Arrays,
+    indices: Int32Array | None,
+    best: Float32Array,
+    shown: IntArray,
+    gain: FloatArray,
+    costs: IntArray,
+    room: int,
+    by_cost: bool,
 ) -> tuple[int, int]:
     """`NumpyEngine.greedy` in place on ``best``, ``shown`` and ``gain``: (room left, gains computed)."""
     count, levels = gain.shape
@@ -159,13 +182,13 @@ def greedy(
         drop = level <= shown[j] or extra > room
         if not drop and fresh[element] == taken:
             room -= extra
-            _take(p, best, j, level)
+            _take(p, indices, best, j, level)
             shown[j] = level
             gain[j, : level + 1] = 0.0
             taken += 1
             drop = True
         elif not drop:
-            gain[j, level] = _gain(p, best, j, level)
+            gain[j, level] = _gain(p, indices, best, j, level)
             evaluations += 1
             fresh[element] = taken
             keys[element] = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]

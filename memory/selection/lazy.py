@@ -19,6 +19,7 @@ import numpy as np
 
 from memory.plan import FloatArray, IntArray
 from memory.selection.coverage import Problem
+from memory.selection.similarity import Float32Array
 
 FREE = 1e-6
 """Tokens that a level without a price counts as, in a ratio."""
@@ -33,7 +34,7 @@ class Run:
     level would still add, ``room`` tokens left, ``evaluations`` gains computed."""
 
     levels: IntArray
-    best: FloatArray
+    best: Float32Array
     gains: FloatArray
     room: int
     evaluations: int
@@ -42,17 +43,17 @@ class Run:
 class Engine(Protocol):
     """Where the work is done: `NumpyEngine`, or the compiled one of `memory.selection.compiled`."""
 
-    def cover(self, problem: Problem, best: FloatArray, levels: IntArray) -> None:
+    def cover(self, problem: Problem, best: Float32Array, levels: IntArray) -> None:
         """Raise ``best`` (m,) in place by every candidate at its level of ``levels`` (n,)."""
 
-    def first_gains(self, problem: Problem, best: FloatArray, levels: IntArray) -> FloatArray:
+    def first_gains(self, problem: Problem, best: Float32Array, levels: IntArray) -> FloatArray:
         """(n, L) what each level finer than ``levels`` adds; 0 elsewhere."""
 
-    def gains(self, problem: Problem, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
+    def gains(self, problem: Problem, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
         """(b,) what each (candidate, level) adds."""
 
     def greedy(
-        self, problem: Problem, best: FloatArray, levels: IntArray, first: FloatArray, room: int, by_cost: bool
+        self, problem: Problem, best: Float32Array, levels: IntArray, first: FloatArray, room: int, by_cost: bool
     ) -> Run:
         """Take levels while they fit ``room``: by gain per token, or by gain. Arguments are not changed."""
 
@@ -60,21 +61,21 @@ class Engine(Protocol):
 class NumpyEngine:
     """The reference: everything in numpy."""
 
-    def cover(self, problem: Problem, best: FloatArray, levels: IntArray) -> None:
+    def cover(self, problem: Problem, best: Float32Array, levels: IntArray) -> None:
         problem.cover(best, levels)
 
-    def first_gains(self, problem: Problem, best: FloatArray, levels: IntArray) -> FloatArray:
+    def first_gains(self, problem: Problem, best: Float32Array, levels: IntArray) -> FloatArray:
         result = np.zeros(problem.fidelity.shape)
         finer = np.arange(problem.levels)[None, :] > levels[:, None]
         candidates, finest = np.nonzero(finer)
         result[candidates, finest] = problem.gains(best, candidates, finest)
         return result
 
-    def gains(self, problem: Problem, best: FloatArray, candidates: IntArray, levels: IntArray) -> FloatArray:
+    def gains(self, problem: Problem, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
         return problem.gains(best, candidates, levels)
 
     def greedy(
-        self, problem: Problem, best: FloatArray, levels: IntArray, first: FloatArray, room: int, by_cost: bool
+        self, problem: Problem, best: Float32Array, levels: IntArray, first: FloatArray, room: int, by_cost: bool
     ) -> Run:
         queue = _Queue(problem, best.copy(), levels.copy(), first.copy(), room, by_cost)
         queue.run()
@@ -86,7 +87,7 @@ class _Queue:
     newer candidate is first, then its finer level."""
 
     def __init__(
-        self, problem: Problem, best: FloatArray, levels: IntArray, gains: FloatArray, room: int, by_cost: bool
+        self, problem: Problem, best: Float32Array, levels: IntArray, gains: FloatArray, room: int, by_cost: bool
     ) -> None:
         self.problem, self.best, self.levels, self.gains, self.room, self.by_cost = (
             problem, best, levels, gains, room, by_cost,
@@ -159,34 +160,3 @@ class _Queue:
         extra = self.problem.costs[candidates, levels] - self.problem.costs[candidates, self.levels[candidates]]
         result: FloatArray = gains / np.maximum(extra, FREE)
         return result
-
-
-def knapsack_bound(gains: FloatArray, costs: IntArray, room: int) -> float:
-    """An upper bound of what any levels within ``room`` can add, from upper bounds of what each adds alone.
-
-    ``gains`` (n, L); ``costs`` (n, L) tokens above the base. For every price of a token p >= 0 the sum of the best
-    gain - p * cost of each candidate, plus p * room, is a bound (Lagrange); the price is found by bisection, so that
-    the bound is that of the fractional multiple-choice knapsack.
-    """
-    low, high = 0.0, float((gains / np.maximum(costs, FREE)).max(initial=0.0))
-
-    def at(price: float) -> tuple[float, int]:
-        rest = gains - price * costs
-        pick = rest.argmax(axis=1)
-        rows = np.arange(len(rest))
-        net = rest[rows, pick]
-        used = net > 0
-        return price * room + float(net[used].sum()), int(costs[rows, pick][used].sum())
-
-    lowest, spent = at(low)
-    if spent <= room:
-        return lowest
-    for _ in range(40):
-        middle = (low + high) / 2
-        bound, spent = at(middle)
-        lowest = min(lowest, bound)
-        if spent > room:
-            low = middle
-        else:
-            high = middle
-    return lowest

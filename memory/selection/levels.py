@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from memory.errors import MustKeepTooLarge
 from memory.plan import IntArray, LevelArray
 from memory.selection.checks import checked_budget, finite, tokens
-from memory.selection.pool import BoundOver, Method, solve_pool
+from memory.selection.pool import BoundOver, Method, Pool, solve_pool
 from memory.selection.similarity import Cosines, Float32Array, Similarity
 from memory.selection.solve import EngineName, engine
 
@@ -72,21 +72,17 @@ def select_levels(
     if needed > limit:
         raise MustKeepTooLarge(needed=needed, budget=limit, count=count)
     alike = Cosines(similarity) if isinstance(similarity, np.ndarray) else similarity
-    found, by, over = solve_pool(
-        worth,
-        np.maximum.accumulate(phi, axis=1),
-        price,
-        float(damping),
-        alike,
-        lowest,
-        limit - needed,
-        method=method,
-        worker=engine(using),
-        both=False,
-    )
-    cost = int(price[items, found.levels].sum())
+    pool = Pool(worth, np.maximum.accumulate(phi, axis=1), price, float(damping), alike)
+    found = solve_pool(pool, lowest, limit - needed, method=method, worker=engine(using), both=False)
     return LevelSelection(
-        found.levels.astype(np.int8), found.objective, found.base, cost, found.upper_bound, over, found.evaluations, by
+        found.levels.astype(np.int8),
+        found.objective,
+        found.base,
+        int(price[items, found.levels].sum()),
+        found.upper_bound,
+        found.bound_over,
+        found.evaluations,
+        found.method,
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.plan import FloatArray, IntArray
 from memory.selection.coverage import Problem, Rows
 from memory.selection.graph import DENSE_LIMIT, neighbours
 from memory.selection.lazy import Engine
-from memory.selection.similarity import Cosines, Float32Array, Keys, Neighbours, Similarity, cosine_matrix
+from memory.selection.similarity import Cosines, Keys, Neighbours, Similarity
 from memory.selection.solve import Solution, solve
+from memory.selection.staged import two_stage
 
 Method: TypeAlias = Literal["auto", "dense", "sparse", "two-stage"]
 BoundOver: TypeAlias = Literal["pool", "graph", "shortlist"]
@@ -19,136 +22,108 @@ BoundOver: TypeAlias = Literal["pool", "graph", "shortlist"]
 _LONG_SEARCH = 0.3
 """From this share of the pool's tokens on, many items are taken and the graph alone is as good."""
 
-_WIDER = 1.5
-"""The shortlist is what the graph would take with this multiple of the room."""
 
-_MAX_CELLS = 1 << 26
-"""Most cosines held at once by the second stage."""
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """n items: ``value`` (n,) r, ``fidelity`` and ``costs`` (n, L), ``damping`` c, who is like whom."""
+
+    value: FloatArray
+    fidelity: FloatArray
+    costs: IntArray
+    damping: float
+    similarity: Similarity
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def problem(self, rows: Rows, own: NDArray[Any]) -> Problem:
+        """The problem of covering all with ``rows``; ``own`` (n,) the cosine of each item with itself."""
+        unit = float(self.value.max(initial=0.0)) or 1.0
+        fidelity = self.fidelity.astype(np.float32, order="C")
+        return Problem(
+            rows,
+            (self.value / unit).astype(np.float32),
+            unit,
+            np.arange(len(self)),
+            (1 - self.damping + self.damping * np.maximum(own, 0)).astype(np.float32),
+            fidelity,
+            np.float32(self.damping) * fidelity,
+            np.ascontiguousarray(self.costs),
+        )
 
 
-def solve_pool(
-    value: FloatArray,
-    fidelity: FloatArray,
-    costs: IntArray,
-    damping: float,
-    similarity: Similarity,
-    floor: IntArray,
-    room: int,
-    *,
-    method: Method,
-    worker: Engine,
-    both: bool,
-) -> tuple[Solution, Method, BoundOver]:
-    """The solution, how it was found, and what its upper bound holds for."""
-    count = len(value)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``levels`` (n,), how they were found, F of them and of the floor alone, and an upper bound of F over
+    ``bound_over``."""
+
+    levels: IntArray
+    objective: float
+    base: float
+    upper_bound: float
+    bound_over: BoundOver
+    evaluations: int
+    method: Method
+
+
+def solve_pool(pool: Pool, floor: IntArray, room: int, *, method: Method, worker: Engine, both: bool) -> Answer:
+    """Maximise F with at most ``room`` tokens above ``floor`` (n,). Raises ValueError where the method has not what it
+    needs."""
     if method not in get_args(Method):
         raise ValueError(f"unknown method {method!r}")
-    if len(similarity) != count:
-        raise ValueError(f"similarity is over {len(similarity)} items, not {count}")
+    if len(pool.similarity) != len(pool):
+        raise ValueError(f"similarity is over {len(pool.similarity)} items, not {len(pool)}")
     if method == "auto":
-        method = _suited(similarity, costs, room)
+        method = _suited(pool, room)
     if method == "dense":
-        problem = _dense(value, fidelity, costs, damping, similarity)
-        return solve(problem, floor, room, worker, both=both), "dense", "pool"
+        problem = _dense(pool)
+        return _answer(problem, solve(problem, floor, room, worker, both=both), "pool", method)
+    similarity = pool.similarity
     if isinstance(similarity, Cosines):
         raise ValueError(f"{method} needs keys or neighbours; all cosines are best used as they are")
     graph = similarity if isinstance(similarity, Neighbours) else neighbours(similarity)
-    problem = _sparse(value, fidelity, costs, damping, graph)
+    rows = Rows(graph.starts, graph.stops, graph.indices, graph.weights, len(pool), False)
+    problem = pool.problem(rows, graph.own)
     if method == "sparse":
-        return solve(problem, floor, room, worker, both=both), "sparse", "graph"
+        return _answer(problem, solve(problem, floor, room, worker, both=both), "graph", method)
     if graph.keys is None:
         raise ValueError("two-stage needs the keys of the neighbours")
-    return _two_stage(problem, graph.keys, floor, room, worker, both=both), "two-stage", "shortlist"
+    return _answer(problem, two_stage(problem, graph.keys, floor, room, worker, both=both), "shortlist", method)
 
 
-def _suited(similarity: Similarity, costs: IntArray, room: int) -> Method:
+def _answer(problem: Problem, found: Solution, over: BoundOver, method: Method) -> Answer:
+    unit = problem.unit
+    return Answer(
+        found.levels,
+        found.objective * unit,
+        found.base * unit,
+        found.upper_bound * unit,
+        over,
+        found.evaluations,
+        method,
+    )
+
+
+def _suited(pool: Pool, room: int) -> Method:
+    similarity = pool.similarity
     if isinstance(similarity, Cosines):
         return "dense"
     keys = similarity.rows if isinstance(similarity, Keys) else similarity.keys
     if keys is None:
         return "sparse"
-    if len(similarity) <= DENSE_LIMIT:
+    if len(pool) <= DENSE_LIMIT:
         return "dense"
-    whole = int((costs[:, -1] - costs[:, 0]).sum())
+    whole = int((pool.costs[:, -1] - pool.costs[:, 0]).sum())
     return "sparse" if room >= _LONG_SEARCH * whole else "two-stage"
 
 
-def _dense(value: FloatArray, fidelity: FloatArray, costs: IntArray, damping: float, similarity: Similarity) -> Problem:
+def _dense(pool: Pool) -> Problem:
+    similarity = pool.similarity
     if isinstance(similarity, Cosines):
         matrix = similarity.matrix
     else:
         keys = similarity.rows if isinstance(similarity, Keys) else similarity.keys
         if keys is None:
             raise ValueError("dense needs the keys of the neighbours")
-        matrix = cosine_matrix(keys)
-    own = np.maximum(matrix.diagonal().astype(np.float64), 0.0)
-    items = np.arange(len(value))
-    return Problem(Rows.of_matrix(matrix), value, items, 1 - damping + damping * own, damping, fidelity, costs)
-
-
-def _sparse(value: FloatArray, fidelity: FloatArray, costs: IntArray, damping: float, graph: Neighbours) -> Problem:
-    rows = Rows(graph.starts, graph.stops, graph.indices, graph.weights, len(value), False)
-    own = 1 - damping + damping * np.maximum(graph.own, 0.0)
-    return Problem(rows, value, np.arange(len(value)), own, damping, fidelity, costs)
-
-
-def _two_stage(
-    problem: Problem, keys: Float32Array, floor: IntArray, room: int, worker: Engine, *, both: bool
-) -> Solution:
-    """The graph proposes a shortlist; all cosines of the shortlist decide.
-
-    The pass by gain is needed for the guarantee and rarely wins, so it runs on the graph only.
-    """
-    start = np.zeros(len(problem.value))
-    worker.cover(problem, start, floor)
-    first = worker.first_gains(problem, start, floor)
-    wide = worker.greedy(problem, start, floor, first, int(room * _WIDER), True)
-    clients = np.flatnonzero(problem.value > 0)
-    chosen = np.flatnonzero((wide.levels > floor) | (floor > 0))
-    chosen = _shortest(chosen, problem, floor, _MAX_CELLS // max(1, len(clients)))
-    base = np.zeros(len(problem.value))
-    worker.cover(problem, base, np.zeros_like(floor))
-    part = _part(problem, keys, chosen, clients)
-    found = solve(part, floor[chosen], room, worker, both=False, covered=base[clients])
-    levels = floor.copy()
-    levels[chosen] = found.levels
-    evaluations = int(np.count_nonzero(first)) + wide.evaluations + found.evaluations
-    objective, cover = found.objective, found.best
-    if both:
-        narrow = worker.greedy(problem, start, floor, first, room, True)
-        by_gain = worker.greedy(problem, start, floor, first, room, False)
-        evaluations += narrow.evaluations + by_gain.evaluations
-        if problem.objective(by_gain.best) > problem.objective(narrow.best):
-            shown = np.flatnonzero(by_gain.levels > 0)
-            other = _part(problem, keys, shown, clients)
-            reached = base[clients]
-            worker.cover(other, reached, by_gain.levels[shown])
-            if other.objective(reached) > objective:
-                levels, cover, objective = by_gain.levels, reached, other.objective(reached)
-    return Solution(levels, cover, objective, found.base, found.upper_bound, evaluations)
-
-
-def _shortest(chosen: IntArray, problem: Problem, floor: IntArray, most: int) -> IntArray:
-    """At most ``most`` of the shortlist, those of the highest value per token; what must be kept stays."""
-    if len(chosen) <= most:
-        return chosen
-    worth = problem.value[chosen] / np.maximum(problem.costs[chosen, -1], 1)
-    worth[floor[chosen] > 0] = np.inf
-    return np.sort(chosen[np.argsort(-worth, kind="stable")[:most]])
-
-
-def _part(problem: Problem, keys: Float32Array, chosen: IntArray, clients: IntArray) -> Problem:
-    """The problem of the candidates ``chosen`` and ``clients``, with all cosines."""
-    matrix = keys[chosen] @ keys[clients].T
-    place = np.searchsorted(clients, chosen)
-    place[place == len(clients)] = 0
-    own = np.where(clients[place] == chosen, place, -1) if len(clients) else np.full(len(chosen), -1)
-    return Problem(
-        Rows.of_matrix(matrix),
-        problem.value[clients],
-        own,
-        problem.own_weight[chosen],
-        problem.damping,
-        problem.fidelity[chosen],
-        problem.costs[chosen],
-    )
+        matrix = keys @ keys.T
+    return pool.problem(Rows.of_matrix(matrix), matrix.diagonal())

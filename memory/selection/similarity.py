@@ -114,9 +114,3 @@ class Neighbours:
 
 
 Similarity: TypeAlias = Cosines | Keys | Neighbours
-
-
-def cosine_matrix(rows: Float32Array) -> Float32Array:
-    """All cosines of unit keys (n, d): (n, n) float32."""
-    result: Float32Array = rows @ rows.T
-    return result

@@ -8,19 +8,22 @@ from typing import Literal
 
 import numpy as np
 
-from memory.plan import FloatArray, IntArray
+from memory.plan import IntArray
+from memory.selection.bound import knapsack_bound
 from memory.selection.coverage import Problem
-from memory.selection.lazy import Engine, NumpyEngine, Run, knapsack_bound
+from memory.selection.lazy import Engine, NumpyEngine, Run
+from memory.selection.similarity import Float32Array
 
 EngineName = Literal["auto", "numpy", "numba"]
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """``levels`` (n,); ``best`` (m,) each client's cover; ``objective`` F and ``base`` F of the floor alone."""
+    """``levels`` (n,); ``best`` (m,) each client's cover; ``objective`` F, ``base`` F of the floor alone and
+    ``upper_bound`` in the problem's unit."""
 
     levels: IntArray
-    best: FloatArray
+    best: Float32Array
     objective: float
     base: float
     upper_bound: float
@@ -51,7 +54,7 @@ def solve(
     worker: Engine,
     *,
     both: bool,
-    covered: FloatArray | None = None,
+    covered: Float32Array | None = None,
 ) -> Solution:
     """Maximise F over levels not coarser than ``floor`` (n,) that cost at most ``room`` tokens more than it.
 
@@ -59,7 +62,7 @@ def solve(
     (1 - 1/e)/2 of what the optimum gains over the floor (Leskovec et al. 2007). ``covered`` (m,): cover that is there
     already.
     """
-    start = np.zeros(len(problem.value)) if covered is None else covered.copy()
+    start = np.zeros_like(problem.value) if covered is None else covered.copy()
     worker.cover(problem, start, floor)
     base = problem.objective(start)
     first = worker.first_gains(problem, start, floor)
@@ -82,7 +85,7 @@ def solve(
         cover,
         problem.objective(cover),
         base,
-        min(base + knapsack_bound(first, above, room), _bound(problem, by_ratio, above, room, worker)),
+        min(base + knapsack_bound(first, above, room)[0], _bound(problem, by_ratio, above, room, worker)),
         int(np.count_nonzero(first)) + sum(run.evaluations for run in runs),
     )
 
@@ -90,12 +93,8 @@ def solve(
 def _bound(problem: Problem, run: Run, extra: IntArray, room: int, worker: Engine) -> float:
     """F of the run plus the most that anything within ``room`` could still add to it. Old gains are upper bounds;
     those that the first bound leans on are computed anew, once."""
-    objective = problem.objective(run.best)
-    if not run.gains.size:
-        return objective
+    bound, price = knapsack_bound(run.gains, extra, room)
     gains = run.gains.copy()
-    bound = knapsack_bound(gains, extra, room)
-    price = max(0.0, bound) / (2 * room) if room else 0.0
     candidates, levels = np.nonzero(gains > price * extra)
     gains[candidates, levels] = worker.gains(problem, run.best, candidates, levels)
-    return objective + min(bound, knapsack_bound(gains, extra, room))
+    return problem.objective(run.best) + min(bound, knapsack_bound(gains, extra, room)[0])
