@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.blocks import make_block
 from memory.chunking import full_text
 from memory.config import MemoryConfig
 from memory.decide import Decision, decide, shown_codes
 from memory.encoders.windows import state_text
 from memory.errors import EncoderFault, IllegalContext, SummaryFailed
 from memory.index.worker import KeyWorker
-from memory.plan import FOLDED, MAX_BLOCKS_A_STEP, Block, Context, FloatArray, LevelArray, NeedsSummary, PlanInput, Pool
+from memory.plan import FOLDED, MAX_BLOCKS_A_STEP, Context, FloatArray, LevelArray, PlanInput, Pool
 from memory.ports import BlockMaker, ChunkStore, ContextPolicy, Encoder, StepFormat, TokenCounter
 from memory.prefix import common_prefix_tokens
 from memory.recall import Recall
@@ -128,22 +129,9 @@ async def _decided(parts: Parts, given: PlanInput, recent: Recent) -> Decision:
         decision = decide(parts.policy, parts.config, given, recent)
         if isinstance(decision, Decision):
             return decision
-        block = await _made(parts, decision, given.step)
+        block = await make_block(parts.store, parts.state, parts.blocks, parts.counter, decision)
         given = replace(given, blocks=(*given.blocks, block))
     raise SummaryFailed(f"policy {parts.policy.name} asked for more than {MAX_BLOCKS_A_STEP} texts at one step")
-
-
-async def _made(parts: Parts, need: NeedsSummary, step: int) -> Block:
-    if parts.blocks is None:
-        raise SummaryFailed(f"policy {parts.policy.name} needs summaries of ranges, and nothing here makes them")
-    question = parts.state.question
-    chunks = await parts.store.chunks(range(need.first, need.last + 1))
-    texts = [full_text(chunk.step) for chunk in chunks]
-    number = len(parts.state.blocks) + 1
-    block = await parts.blocks.make(need, number, step, texts, question.text if question else "")
-    await parts.store.add_block(block)
-    parts.state.blocks.append(block)
-    return block
 
 
 def levels_of(codes: LevelArray) -> LevelArray:

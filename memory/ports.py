@@ -128,7 +128,8 @@ class BlockMaker(Protocol):
     """Makes the texts that stand for runs of chunks."""
 
     async def make(self, need: NeedsSummary, number: int, step: int, texts: Sequence[str], question: str) -> Block:
-        """``texts``: FULL texts of the chunks ``need.first``-``need.last``; ``number`` and ``step`` go into the block.
+        """``texts``: the chunks ``need.first``-``need.last`` as rendered blocks (`memory.frame.block`), whole or, for a
+        long range, at a coarser level; ``number`` and ``step`` go into the block, which covers ``need.merge`` as well.
 
         Raises SummaryFailed when no acceptable text can be made.
         """

@@ -27,12 +27,13 @@ from memory.encoders.factory import make_encoder
 from memory.errors import StoreCorrupt
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
-from memory.ports import ChunkStore, Clock, Encoder, TokenCounter
+from memory.ports import BlockMaker, ChunkStore, Clock, Encoder, TokenCounter
 from memory.recall import Recall
 from memory.records import Step
 from memory.store.sqlite import SqliteStore
 from memory.stored import Event, UsageRow
 from memory.summaries.build import build_worker
+from memory.summaries.ranges import build_blocks
 from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from runners.changes import changed_config, differences
@@ -92,7 +93,7 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
             unfinished.callback(request.folder.discard)
         if request.config is not None and request.backbone is None:
             # a missing key must be said before a store exists
-            stack.push_async_callback(make_backbone(request.config.backbone, _variables(request.environment)).aclose)
+            stack.push_async_callback(make_backbone(request.config.backbone, request.environment.variables()).aclose)
         store = await SqliteStore.open(request.folder.store, create=request.config is not None)
         stack.push_async_callback(store.aclose)
         await store.claim("run")
@@ -106,11 +107,20 @@ async def _build(
     request: SessionRequest, store: SqliteStore, config: RunConfig, inputs: Inputs, stack: AsyncExitStack
 ) -> OpenSession:
     counter, clock = ScriptCounter(), SystemClock()
-    backbone = request.backbone or _backbone(config.backbone, request.environment, stack)
-    dialect = make_dialect(config.dialect, DialectOptions(today=await _today(store), task_key=request.folder.name))
+    backbone = request.backbone or _backbone(config.backbone, request.environment)
+    if request.backbone is None:
+        stack.push_async_callback(backbone.aclose)
+    options = DialectOptions(
+        # what is kept free of the window is what a reply may take
+        max_output_tokens=config.backbone.max_output_tokens,
+        today=await _today(store),
+        task_key=request.folder.name,
+    )
+    dialect = make_dialect(config.dialect, options)
     recall = Recall(store, counter, config.memory.glimpse_page)
     toolset = await open_toolbox(ToolboxRequest(config, inputs, request.environment, recall, request.progress), stack)
     spending = Spending(config.limits, clock, store, await _spent(store))
+    summaries, blocks = _summaries(config, request.environment, store, counter, clock, spending)
     parts = MemoryParts(
         store=store,
         encoder=_encoder(config, request.environment, stack),
@@ -118,7 +128,8 @@ async def _build(
         form=dialect.step_format(toolset.specs),
         counter=counter,
         clock=clock,
-        summaries=_summaries(config, request.environment, store, counter, clock, spending),
+        summaries=summaries,
+        blocks=blocks,
         lockstep=config.summaries.publish == "lockstep",
     )
     memory = await Memory.open(parts, config.memory)
@@ -203,16 +214,16 @@ async def _trajectory(request: SessionRequest, store: SqliteStore, memory: Memor
     request.bus.subscribe(trajectory.on_event)
 
 
-def _backbone(config: BackboneConfig, environment: Environment, stack: AsyncExitStack) -> Backbone:
-    backbone = make_backbone(config, _variables(environment))
+def _backbone(config: BackboneConfig, environment: Environment) -> Backbone:
+    """The backbone, its calls priced where the user's price file knows the model."""
+    backbone = make_backbone(config, environment.variables())
     prices = environment.home / "prices.yaml"
-    if prices.is_file():
-        try:
-            backbone = Priced(backbone, Prices.load(prices))
-        except ValueError as fault:
-            raise ConfigError(str(fault)) from fault
-    stack.push_async_callback(backbone.aclose)
-    return backbone
+    if not prices.is_file():
+        return backbone
+    try:
+        return Priced(backbone, Prices.load(prices))
+    except ValueError as fault:
+        raise ConfigError(str(fault)) from fault
 
 
 def _encoder(config: RunConfig, environment: Environment, stack: AsyncExitStack) -> Encoder:
@@ -229,15 +240,11 @@ def _summaries(
     counter: TokenCounter,
     clock: Clock,
     spending: Spending,
-) -> SummaryWorker | None:
+) -> tuple[SummaryWorker | None, BlockMaker]:
+    """What summarises steps, and what summarises runs of them; one completion, which the worker closes."""
     model = config.summary_backbone or config.backbone
-    completion = make_backbone(model, _variables(environment)) if config.summaries.kind == "llm" else None
-    return build_worker(
+    completion = _backbone(model, environment) if config.summaries.kind == "llm" else None
+    worker = build_worker(
         config.summaries, store, clock, counter, completion, window=model.window, record=spending.record
     )
-
-
-def _variables(environment: Environment) -> dict[str, str]:
-    """Settings and secrets by name, revealed: what makes a backbone."""
-    secrets = {name: secret.reveal() for name, secret in environment.secrets.items()}
-    return {**environment.settings, **secrets}
+    return worker, build_blocks(config.summaries, counter, completion, window=model.window, record=spending.record)

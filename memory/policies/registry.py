@@ -17,6 +17,9 @@ from memory.policies.pace import Pace, PaceConfig
 from memory.policies.pacms import Pacms, PacmsConfig
 from memory.policies.rag import Rag, RagConfig
 from memory.policies.react import React, ReactConfig
+from memory.policies.summary_append import SummaryAppend, SummaryAppendConfig
+from memory.policies.summary_restart import SummaryRestart, SummaryRestartConfig
+from memory.policies.summary_rolling import SummaryRolling, SummaryRollingConfig
 from memory.policies.top_k import TopK, TopKConfig
 from memory.ports import ContextPolicy
 
@@ -42,6 +45,11 @@ POLICIES: Mapping[str, PolicyEntry] = {
         PolicyEntry("rag", RagConfig, Rag, "the k most relevant steps, cut to the budget"),
         PolicyEntry("mmr", MmrConfig, Mmr, "relevance against redundancy, pair by pair"),
         PolicyEntry("pacms", PacmsConfig, Pacms, "the steps that together cover everything relevant best"),
+        PolicyEntry("summary-append", SummaryAppendConfig, SummaryAppend, "every old step as its own summary"),
+        PolicyEntry(
+            "summary-restart", SummaryRestartConfig, SummaryRestart, "one summary when the budget is nearly full"
+        ),
+        PolicyEntry("summary-rolling", SummaryRollingConfig, SummaryRolling, "one running summary, kept up to date"),
         PolicyEntry("keep-last-k", KeepLastKConfig, KeepLastK, "the newest K tool results; older ones become a line"),
     )
 }

@@ -12,11 +12,12 @@ from memory.encoders.hashing import HashingEncoder
 from memory.formats import PlainFormat
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
-from memory.ports import Encoder
+from memory.ports import BlockMaker, Encoder
 from memory.records import Observation, Source, Step, ToolCall
 from memory.store.sqlite import SqliteStore
 from memory.summaries.build import build_worker
 from memory.summaries.config import SummaryConfig
+from memory.summaries.ranges import build_blocks
 from memory.tokens import ScriptCounter
 
 
@@ -43,6 +44,7 @@ async def open_memory(
     summaries: SummaryConfig | None = None,
     encoder: Encoder | None = None,
     system: str = "",
+    blocks: BlockMaker | None = None,
 ) -> AsyncIterator[Memory]:
     """A memory over the store at ``path``, made when missing. Summaries: lockstep, unless told otherwise."""
     store = await SqliteStore.open(path, create=True)
@@ -56,6 +58,7 @@ async def open_memory(
         counter=counter,
         clock=clock,
         summaries=build_worker(settings, store, clock, counter),
+        blocks=blocks or build_blocks(settings, counter),
         lockstep=settings.publish == "lockstep",
     )
     memory = await Memory.open(parts, config or MemoryConfig())
