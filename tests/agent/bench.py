@@ -6,7 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,8 +28,10 @@ from memory.ports import Completion
 from memory.recall import Recall
 from memory.records import JsonValue, Observation, Reply, Source, Step, StopReason, ToolCall, Usage
 from memory.store.sqlite import SqliteStore
-from memory.summaries.build import build_worker
+from memory.summaries.base import Summariser
+from memory.summaries.build import build_worker, stored_job
 from memory.summaries.config import SummaryConfig
+from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from tests.memory.sessions import FakeClock
 from tools.base import Arguments, CallContext
@@ -107,6 +110,8 @@ class Setup:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     summaries: SummaryConfig = OFF
+    summariser: Summariser | None = None
+    """Stands in for the configured one."""
     window: int = 131_072
     learned: Learned | None = None
     clock: FakeClock = field(default_factory=FakeClock)
@@ -135,6 +140,11 @@ async def bench(
         summaries=build_worker(setup.summaries, store, setup.clock, counter, record=spending.record),
         lockstep=setup.summaries.publish == "lockstep",
     )
+    if setup.summariser is not None:
+        worker = SummaryWorker(
+            setup.summariser, store.add_views, partial(stored_job, store), SummaryConfig(timeout_s=3600), setup.clock
+        )
+        parts = replace(parts, summaries=worker)
     memory = await Memory.open(parts, setup.memory)
     known = [chunk.step for chunk in await store.chunks(range(1, memory.steps + 1))]
     window = Window(setup.window, 4096, setup.memory.budget, learned=setup.learned)

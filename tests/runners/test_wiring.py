@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from agent.backbones.scripted import Scripted, ScriptedBackbone
+from agent.backbones.scripted import Outcome, Scripted, ScriptedBackbone
 from agent.errors import ContextTooLong
 from agent.events import Bus
 from memory.errors import NotStored, StoreBusy, StoreCorrupt
-from memory.records import Reply, ToolCall
+from memory.records import Reply, Request, ToolCall, Usage
 from memory.store.sqlite import SqliteStore
 from runners.config import load_config
+from runners.devserver.model_server import ModelServer
 from runners.environment import Environment
 from runners.errors import ConfigError, UsageFault
 from runners.folders import find_folder, new_folder
@@ -32,7 +33,7 @@ NATIVE = ("dialect=native", "python.enabled=false", "summaries.publish=lockstep"
 async def opened(
     home: Path,
     corpus: Path,
-    script: Sequence[Scripted],
+    script: Sequence[Scripted] | Callable[[Request], Outcome],
     *options: str,
     changes: Sequence[str] = (),
     new: bool = True,
@@ -176,3 +177,29 @@ def test_finding_folders(tmp_path: Path) -> None:
         find_folder(tmp_path, "202601")
     with pytest.raises(NotStored, match="the latest is 20260202-c"):
         find_folder(tmp_path, "")
+
+
+async def test_summaries_by_a_model_are_priced_and_count(tmp_path: Path, corpus: Path) -> None:
+    """Money spent in the background is money of the run: it is reported, and it ends the run."""
+    (tmp_path / "prices.yaml").write_text("prices:\n  small: {input: 1000000, output: 1000000}\n")
+    queries = (f"harbour {number}" for number in range(1000))
+
+    def endless(_: Request) -> Outcome:
+        return look(next(queries))
+
+    summary = '{"detailed": "The harbour of Varden was rebuilt in 1831.", "brief": "Harbour rebuilt 1831."}'
+    with ModelServer(lambda _: Reply(summary, usage=Usage(input_total=3, output=1))) as server:
+        options = (
+            "summaries.kind=llm",
+            "summary_backbone.kind=openai",
+            "summary_backbone.model=small",
+            f"summary_backbone.base_url={server.url}/v1",
+            "limits.max_cost_usd=7",
+        )
+        async with opened(tmp_path, corpus, endless, *options) as one:
+            outcome = await one.session.ask("q?")
+            rows = [row for row in await one.store.usage() if row.purpose == "summary"]
+    assert outcome.status == "budget"
+    assert "max_cost_usd" in outcome.message
+    assert [row.usage.cost for row in rows[:2]] == [4.0, 4.0]
+    assert outcome.usage.cost is not None and outcome.usage.cost >= 8
