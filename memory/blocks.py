@@ -51,9 +51,8 @@ async def source_texts(
     lines = int((costs[::-1, Level.PLACEHOLDER].cumsum() <= SOURCE_TOKENS).sum())
     older = last - lines
     texts = [range_line(state.index, first - 1, older, counter, state.nonce)] if older >= first else []
-    for facts in state.index.facts[older:last]:
-        texts.append(rendered(facts.number, Level.PLACEHOLDER, guard_nonce(facts.placeholder, state.nonce)))
-    return texts
+    lines_of = ((facts.number, guard_nonce(facts.placeholder, state.nonce)) for facts in state.index.facts[older:last])
+    return [*texts, *(rendered(number, Level.PLACEHOLDER, line) for number, line in lines_of)]
 
 
 async def _bodies(store: ChunkStore, state: SessionState, first: int, last: int, level: Level, step: int) -> list[str]:

@@ -72,7 +72,8 @@ def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
 
     Promotions are free where they are appended behind everything else; the most valuable ones take what room is left.
     """
-    if given.shown is None:
+    if given.shown is None or plan.blocks:
+        # what stands for a run of steps is appended by itself, and takes those out of the focus
         return plan
     levels = np.full(len(plan.levels), int(Level.PLACEHOLDER), dtype=np.int8)
     held = given.shown > int(Level.PLACEHOLDER)
@@ -93,6 +94,12 @@ def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
 
 
 def shown_codes(shown_as: LevelArray, fitted: FittedPlan) -> LevelArray:
-    """Codes of what is rendered, (M,): ``shown_as`` are the levels with aliases resolved."""
-    codes = np.where(fitted.levels == HIDDEN, np.int8(HIDDEN), shown_as)
+    """Codes of what is rendered, (M,): ``shown_as`` are the levels with aliases resolved.
+
+    A ledger has a line for every chunk that is not in focus, whatever the plan said and a placeholder stands for.
+    """
+    if fitted.ledger_base:
+        codes = np.where(fitted.levels <= int(Level.PLACEHOLDER), np.int8(Level.PLACEHOLDER), shown_as)
+    else:
+        codes = np.where(fitted.levels == HIDDEN, np.int8(HIDDEN), shown_as)
     return np.where(fitted.folded, np.int8(FOLDED), codes).astype(np.int8)

@@ -96,7 +96,7 @@ def render(given: RenderInput, form: StepFormat, counter: TokenCounter) -> tuple
     if len(given.levels):
         if given.ledger_base:
             messages.append(replace(form.history(ledger_text(given, counter)), cache_point=True))
-            if (given.levels > Level.PLACEHOLDER).any():
+            if given.blocks or (given.levels > Level.PLACEHOLDER).any():
                 messages.append(form.history(focus_text(given)))
         else:
             messages.append(form.history(history_text(given, counter)))
@@ -118,18 +118,19 @@ def ledger_text(given: RenderInput, counter: TokenCounter) -> str:
 
 
 def focus_text(given: RenderInput) -> str:
-    """The focus section: what is shown above PLACEHOLDER, longest there first, so that the front stays stable."""
+    """The focus section: texts for runs of steps, then what is shown above PLACEHOLDER, longest there first, so that
+    the front stays stable."""
     rows = np.flatnonzero(given.levels > Level.PLACEHOLDER)
     if given.since is not None:
         rows = rows[np.argsort(given.since[rows], kind="stable")]
-    blocks = [_chunk_block(given, int(row)) for row in rows]
-    return "".join([open_focus(given.nonce), *blocks, close_focus(given.nonce)])
+    chunks = [_chunk_block(given, int(row)) for row in rows]
+    return "".join([open_focus(given.nonce), *_range_blocks(given).values(), *chunks, close_focus(given.nonce)])
 
 
 def history_text(given: RenderInput, counter: TokenCounter) -> str:
     """The interleaved section: blocks, placeholders and range lines in time order between the two frame lines."""
     parts = [open_line(given.nonce)]
-    blocks = {b.first - 1: range_block(b.first, b.last, b.kind, guard_nonce(b.text, given.nonce)) for b in given.blocks}
+    blocks = _range_blocks(given)
     edges = set((np.flatnonzero(np.diff(given.folded.astype(np.int8))) + 1).tolist()) | set(blocks)
     start = 0
     for end in sorted((edges - {0}) | {len(given.levels)}):
@@ -141,6 +142,11 @@ def history_text(given: RenderInput, counter: TokenCounter) -> str:
         start = end
     parts.append(close_line(given.nonce))
     return "".join(parts)
+
+
+def _range_blocks(given: RenderInput) -> dict[int, str]:
+    """The blocks by the row they begin at."""
+    return {b.first - 1: range_block(b.first, b.last, b.kind, guard_nonce(b.text, given.nonce)) for b in given.blocks}
 
 
 def _chunk_block(given: RenderInput, row: int) -> str:
@@ -165,16 +171,22 @@ def range_line(index: ChunkIndex, start: int, end: int, counter: TokenCounter, n
 
 
 def _range_line(index: ChunkIndex, start: int, end: int, counter: TokenCounter, nonce: str) -> str:
-    used = ", ".join(f"{name} x{count}" for name, count in index.tools_in(start, end)[:_TOOLS])
+    # a model can name a tool anything, line breaks included
+    used = ", ".join(f"{_flat(name)} x{count}" for name, count in index.tools_in(start, end)[:_TOOLS])
     ids = f"{HEADER}c{start + 1}-c{end} {end - start} steps folded"
     head = f"{ids}: {used}" if used else ids
     topics = index.topics_in(start, end, _TOPICS)
     for count in range(len(topics), -1, -1):
-        about = " | ".join(" ".join(title.split())[:40] for title in topics[:count])
+        about = " | ".join(_flat(title) for title in topics[:count])
         line = guard_nonce(f"{head}; {about}" if about else head, nonce) + "\n"
         if counter.count(line) <= RANGE_TOKENS:
             return line
     return f"{ids}\n"
+
+
+def _flat(text: str) -> str:
+    """One line, at most 40 characters."""
+    return " ".join(text.split())[:40]
 
 
 def render_hash(messages: Sequence[Message]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from memory.config import MemoryConfig
@@ -21,7 +21,7 @@ class Scene:
 
     policy: str
     options: Mapping[str, object] | None = None
-    config: MemoryConfig = MemoryConfig(recent=1, spend=False)
+    config: MemoryConfig = field(default_factory=lambda: MemoryConfig(recent=1, spend=False))
     budget: int = 4_000
     steps: int = 40
     step: Callable[[int], Step] = lambda number: visit_step(number, page(number))
@@ -73,4 +73,4 @@ def spans(blocks: Collection[Block]) -> list[tuple[int, int]]:
 
 def hidden(context: Context) -> list[int]:
     """Ids of the old chunks that are not shown."""
-    return context.ids[context.fitted.levels == HIDDEN].tolist()
+    return [int(number) for number in context.ids[context.fitted.levels == HIDDEN]]

@@ -135,3 +135,11 @@ async def test_a_context_too_small_for_its_summary_shows_lines_instead(tmp_path:
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         make_policy("summary-rolling", options)
+
+
+async def test_the_ledger_layout_shows_summaries_in_its_focus_section(tmp_path: Path) -> None:
+    config = MemoryConfig(layout="ledger", recent=1)
+    played = await play(tmp_path / "s", Scene("summary-rolling", {"tokens": 400, "every": 5}, config, 8_000))
+    focus = played.contexts[-1].messages[2].content
+    assert focus.startswith("### focus") and "### c1-c35 summary\n" in focus and "### c36 full" in focus
+    assert "### c34 full" not in focus
