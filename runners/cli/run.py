@@ -107,6 +107,8 @@ def work(request: SessionRequest, question: str | None, json_file: str | None, q
         with watch(request.bus, quiet=quiet):
             report = asyncio.run(answer(request, question))
     except KeyboardInterrupt:
+        if not request.folder.store.exists():
+            raise  # before there was a session
         typer.echo(f"\ninterrupted; continue with: longstride resume {_handle(request.folder.path)}", err=True)
         raise
     if json_file:

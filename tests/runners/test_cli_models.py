@@ -125,3 +125,15 @@ def test_a_second_process_is_refused_with_the_pid(
     assert interrupt(process).code == 130
     check(command("resume", "session", "-q"))
     assert len(server.requests) == 4
+
+
+def test_ctrl_c_before_there_is_a_session(command: Command, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the corpus is still being indexed: nothing is left, and nothing is said of going on."""
+
+    async def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runners.wiring.open_toolbox", interrupted)
+    ended = command("run", QUESTION, "-q", "--out", "session", "--corpus", str(corpus))
+    assert (ended.code, ended.err) == (130, "")
+    assert not Path("session").exists()
