@@ -1,0 +1,171 @@
+"""``longstride replay``: recorded runs under other policies, budgets and layouts, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from runners.cli.options import ConfigFile, JsonFile, Overrides, Profile
+
+if TYPE_CHECKING:
+    from agent.pricing import ModelPrice
+    from runners.replay.report import ReplayReport
+
+_COMPARED = "What is compared"
+_MEASURED = "What is measured"
+RunFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE…",
+        help="Normalised or Alibaba .jsonl(.gz), ATIF .json(l), our trajectory.jsonl or a session's folder.",
+    ),
+]
+Policies = Annotated[
+    str,
+    typer.Option(
+        "--policy", metavar="A,B", help="Context policies; the first is compared with.", rich_help_panel=_COMPARED
+    ),
+]
+Budgets = Annotated[str, typer.Option("--budget", metavar="N,M", help="Tokens.", rich_help_panel=_COMPARED)]
+Scoped = Annotated[
+    Literal["history", "request"],
+    typer.Option(
+        "--scope",
+        help="What a budget is for: the old steps (question and recent steps come on top), or the whole request.",
+        rich_help_panel=_COMPARED,
+    ),
+]
+Lambdas = Annotated[
+    str, typer.Option("--lambda", metavar="X,Y", help="For policies that have one.", rich_help_panel=_COMPARED)
+]
+Layouts = Annotated[
+    str, typer.Option("--layout", metavar="A,B", help="interleaved, ledger.", rich_help_panel=_COMPARED)
+]
+Chained = Annotated[bool, typer.Option("--chain", help="All runs one after another, as one session.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N runs.")]
+SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave runs out that cannot be read, and count them.")]
+Seed = Annotated[int, typer.Option("--seed", help="Of the intervals, and of what is sampled.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes (default: one a core).")]
+Cached = Annotated[
+    bool,
+    typer.Option("--cached", help="Render every request: cacheable share and cost.", rich_help_panel=_MEASURED),
+]
+PriceFile = Annotated[
+    Path | None, typer.Option("--prices", metavar="FILE", help="Price table (YAML).", rich_help_panel=_MEASURED)
+]
+PriceOf = Annotated[
+    str, typer.Option("--price-of", metavar="MODEL", help="A model of that table.", rich_help_panel=_MEASURED)
+]
+
+
+def replay(
+    files: RunFiles,
+    policy: Policies = "pace",
+    budget: Budgets = "4000",
+    scope: Scoped = "history",
+    lambdas: Lambdas = "",
+    layout: Layouts = "",
+    chained: Chained = False,
+    limit: Limit = None,
+    skip_broken: SkipBroken = False,
+    cached: Cached = False,
+    prices: PriceFile = None,
+    price_of: PriceOf = "gpt-5-mini",
+    profile: Profile = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Replay recorded runs: what each policy would have shown before every step, and how much of what the next action
+    used was in it. No model and no network are needed."""
+    import os
+
+    from runners.environment import forget_secrets, read_environment
+    from runners.replay.command import ReplayRequest
+    from runners.replay.command import replay as run
+    from runners.replay.variants import VariantRequest
+
+    environment = read_environment()
+    forget_secrets()
+    compared = VariantRequest(
+        policies=names(policy),
+        budgets=integers("--budget", budget),
+        lambdas=decimals("--lambda", lambdas),
+        layouts=names(layout),
+        scope=scope,
+        profile=profile,
+        file=config,
+        options=tuple(overrides or ()),
+    )
+    key = environment.secret("OPENAI_API_KEY")
+    request = ReplayRequest(
+        files=files,
+        variants=compared,
+        chained=chained,
+        limit=limit,
+        skip_broken=skip_broken,
+        seed=seed,
+        workers=workers or os.cpu_count() or 1,
+        cache=environment.home / "cache",
+        rendering=cached or prices is not None,
+        price=chosen_price(prices, price_of) if cached or prices else None,
+        api_key=key,
+    )
+    deliver(run(request), json_file)
+
+
+def deliver(report: ReplayReport, json_file: str | None) -> None:
+    """Write and show a report."""
+    from runners.replay.report import show, to_json
+    from runners.report import write_json
+
+    if json_file:
+        write_json(to_json(report), json_file)
+    if json_file != "-":
+        show(report)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A list with commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def integers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers with commas. Raises UsageFault."""
+    return tuple(int(number) for number in _numbers(option, text, int))
+
+
+def decimals(option: str, text: str) -> tuple[float, ...]:
+    """Numbers with commas. Raises UsageFault."""
+    return tuple(_numbers(option, text, float))
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], float]) -> list[float]:
+    from runners.errors import UsageFault
+
+    try:
+        return [kind(part) for part in names(text)]
+    except ValueError as fault:
+        raise UsageFault(f"{option} {text}: not a list of numbers") from fault
+
+
+def chosen_price(path: Path | None, model: str) -> ModelPrice:
+    """The price of a model in a table, by default the packaged example. Raises UsageFault."""
+    from importlib.resources import as_file, files
+
+    from agent.pricing import Prices
+    from runners.errors import UsageFault
+
+    with as_file(files("configs") / "prices.example.yaml") as packaged:
+        try:
+            price = Prices.load(path or packaged).of(model)
+        except (OSError, ValueError) as fault:
+            raise UsageFault(f"--prices: {fault}") from fault
+    if price is None:
+        raise UsageFault(f"--price-of {model}: not in {path or 'the packaged price table'}")
+    return price

@@ -1,0 +1,1 @@
+"""Recorded runs from files: one module per format."""

@@ -1,0 +1,142 @@
+"""Replaying many recordings under many variants, in processes; the result does not depend on how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Protocol
+
+from agent.pricing import ModelPrice
+from memory.encoders.cache import CachedEncoder, KeyCache
+from memory.encoders.factory import EncoderConfig, make_encoder
+from memory.summaries.config import SummaryConfig
+from memory.tokens import ScriptCounter
+from runners.replay.engine import Walk
+from runners.replay.prepare import Toolkit, prepare
+from runners.replay.recall import StrictRecall
+from runners.replay.recording import Recording
+from runners.replay.samples import Sample
+from runners.replay.targets import targets_of
+from runners.replay.traffic import Totals, Traffic
+from runners.replay.variants import Variant
+from runners.replay.views import ViewCache
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every worker needs to know."""
+
+    encoder: EncoderConfig
+    summaries: SummaryConfig
+    recent: int
+    cache: Path | None = None
+    """Folder of the key cache and of the summaries' (None: neither is kept)."""
+    rendering: bool = False
+    price: ModelPrice | None = None
+    api_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One recording under one variant (by its position)."""
+
+    variant: int
+    family: str
+    session: str
+    samples: tuple[Sample, ...]
+    totals: Totals
+    encoder: str = ""
+    """Id of the encoder that made keys and queries."""
+
+
+class Job(Protocol):
+    """Something a worker does with one item: picklable."""
+
+    def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob:
+    """A recording under every variant."""
+
+    recording: Recording
+    variants: tuple[Variant, ...]
+
+    def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
+        """Walk it once per variant, with everything else shared."""
+        run = prepare(self.recording, tools, settings.recent)
+        run.prepare_queries(range(1, len(run) + 1))
+        targets = targets_of(run)
+        outcomes = []
+        for position, variant in enumerate(self.variants):
+            recall = StrictRecall(run, targets)
+            traffic = Traffic(run, rendering=settings.rendering, price=settings.price)
+            for shown in Walk(run, variant).steps():
+                recall.see(shown)
+                traffic.see(shown)
+            samples, session = tuple(recall.samples()), self.recording
+            outcomes.append(Outcome(position, session.family, session.id, samples, traffic.totals(), run.encoder_id))
+        return outcomes
+
+
+def toolkit(settings: Settings) -> Toolkit:
+    """Encoder, caches and counter of one process."""
+    cache = KeyCache(settings.cache / "keys.sqlite") if settings.cache else None
+    encoder = make_encoder(settings.encoder, api_key=settings.api_key)
+    return Toolkit(CachedEncoder(encoder, cache) if cache else encoder, ScriptCounter(), settings.summaries, cache)
+
+
+def run_jobs(
+    jobs: Sequence[Job], settings: Settings, workers: int, done: Callable[[int], None] | None = None
+) -> list[Outcome]:
+    """Every job's outcomes, in the order of the jobs."""
+    outcomes: list[Outcome] = []
+    for count, some in enumerate(_results(jobs, settings, workers), start=1):
+        outcomes.extend(some)
+        if done is not None:
+            done(count)
+    return outcomes
+
+
+def _results(jobs: Sequence[Job], settings: Settings, workers: int) -> Iterator[list[Outcome]]:
+    if workers <= 1 or len(jobs) <= 1:
+        tools = toolkit(settings)
+        for job in jobs:
+            yield _with_views(job, tools, settings)
+        return
+    with ProcessPoolExecutor(
+        min(workers, len(jobs)), get_context("spawn"), initializer=_start, initargs=(settings,)
+    ) as pool:
+        yield from pool.map(_work, jobs)
+
+
+_process: list[tuple[Toolkit, Settings]] = []
+"""What a worker process loaded once."""
+
+
+def _start(settings: Settings) -> None:
+    _process.append((toolkit(settings), settings))
+
+
+def _work(job: Job) -> list[Outcome]:
+    tools, settings = _process[-1]
+    return _with_views(job, tools, settings)
+
+
+def _with_views(job: Job, tools: Toolkit, settings: Settings) -> list[Outcome]:
+    """A job with its own file of kept summaries."""
+    if settings.cache is None:
+        return job.run(tools, settings)
+    tools.views = ViewCache(settings.cache / "replay", job_name(job))
+    outcomes = job.run(tools, settings)
+    tools.views.save()
+    return outcomes
+
+
+def job_name(job: Job) -> str:
+    """Names the file that a job's summaries are kept in."""
+    recording = getattr(job, "recording", None)
+    return f"{recording.family}/{recording.id}/{len(recording.steps)}" if recording else repr(type(job).__name__)
