@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runners.cli import doctor, policies, run, show, tool
+from runners.cli import doctor, policies, replay, run, show, tool
 from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -21,6 +21,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     show.show,
     tool.tool,
     policies.policies,
+    replay.replay,
     doctor.doctor,
 )
 
