@@ -43,7 +43,8 @@ def decide(
     """Raises ContextExhausted or BudgetTooSmall."""
     layout = layout_of(config, given.budget)
     given = replace(given, ledger_base=layout.base(0))
-    plan = policy.plan(given)
+    # a window smaller than what is reserved of it leaves less than nothing, which policies need not know
+    plan = policy.plan(replace(given, budget=max(1, given.budget)))
     if isinstance(plan, NeedsSummary):
         return plan
     around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)

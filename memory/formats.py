@@ -26,10 +26,12 @@ def tools_json(tools: Sequence[ToolSpec]) -> str:
 def native_messages(step: Step) -> tuple[Message, ...]:
     """A step as provider-native messages: assistant with its calls, then one tool result per call, always paired."""
     if step.kind == "turn":
-        return tuple(Message("user", text) for text in (step.thought or step.answer,) if text)
+        return tuple(Message("user", text) for text in (step.thought or step.answer,) if text.strip())
     if not step.calls:
         said = [
-            Message("assistant", text) for text in ("\n".join(t for t in (step.thought, step.answer) if t),) if text
+            Message("assistant", text)
+            for text in ("\n".join(t for t in (step.thought, step.answer) if t),)
+            if text.strip()
         ]
         notes = [Message("user", f"[{item.tool}] {item.text}") for item in step.observations if item.text]
         return (*said, *notes)
@@ -37,7 +39,8 @@ def native_messages(step: Step) -> tuple[Message, ...]:
     messages = [Message("assistant", step.thought, tool_calls=step.calls)]
     for call in step.calls:
         item = results.pop(call.id, None)
-        text = item.text if item is not None and item.text else "(no output)"
+        # a result of blanks is no output either: providers refuse an empty message
+        text = item.text if item is not None and item.text.strip() else "(no output)"
         messages.append(Message("tool", text, tool_call_id=call.id))
     messages.extend(Message("user", f"[{item.tool}] {item.text}") for item in results.values() if item.text)
     return tuple(messages)

@@ -141,10 +141,11 @@ def segments(count: int, base: int) -> list[tuple[int, int]]:
 def ledger_tokens(pool: Pool, base: int) -> tuple[int, BoolArray]:
     """Tokens of the ledger (ranges at their bound) and which chunks have no line of their own, (M,)."""
     inside = np.zeros(len(pool), dtype=np.bool_)
+    lines = pool.tokens[:, Level.PLACEHOLDER] if pool.lines is None else pool.lines
     total = 0
     for start, end in segments(len(pool), base):
         if end - start == 1:
-            total += int(pool.tokens[start, Level.PLACEHOLDER])
+            total += int(lines[start])
         else:
             total += RANGE_TOKENS
             inside[start:end] = True

@@ -48,6 +48,8 @@ class Pool:
     lexical: FloatArray | None = None
     keys: KeyArray | None = None
     fidelity: FloatArray | None = None
+    lines: IntArray | None = None
+    """(M,) tokens of each chunk's own line, where it is not ``tokens[:, PLACEHOLDER]``: a summary can be shorter."""
     kinds: tuple[str, ...] | None = None
     """(M,) `StepKind` of each chunk."""
 

@@ -99,6 +99,7 @@ class ChunkIndex:
             tokens=self._cost[:count],
             available=self._available[:count],
             cosines=cosines,
+            lines=self._raw[:count, Level.PLACEHOLDER],
         )
 
     def fidelity(self, count: int) -> FloatArray:

@@ -1,8 +1,7 @@
 """What selectors share: chosen chunks stand in full, the rest not at all (PACMS, section 3).
 
 A selector sees what the fixed parts and the recent window leave of the budget, and gives back rows; here they become
-a plan. Selectors pay for the interleaved layout. In the ledger layout every chunk keeps its line whatever a selector
-says, and `memory.fit` cuts what these lines cost.
+a plan. In the ledger layout every chunk keeps its line whatever a selector says, and the ledger is paid first.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from memory.errors import MustKeepTooLarge
-from memory.layout import RANGE_TOKENS
+from memory.layout import RANGE_TOKENS, ledger_tokens
 from memory.plan import HIDDEN, BoolArray, ContextPlan, FloatArray, IntArray, KeyArray, PlanInput, Pool
 from memory.records import Level
 
@@ -67,7 +66,7 @@ def offered(given: PlanInput, config: SelectorConfig) -> Offer:
     kept = np.unique(np.array([int(name[1:]) - 1 for name in config.must_keep], dtype=np.int64))
     kept = kept[kept < count]
     room = given.budget - given.fixed_tokens - given.recent_tokens
-    costs, base = _prices(pool, config.rest, room)
+    costs, base = _prices(given, config.rest, room)
     needed = int(costs[kept].sum())
     if len(kept) and given.fixed_tokens + base + needed > given.budget:
         raise MustKeepTooLarge(needed=given.fixed_tokens + base + needed, budget=max(0, given.budget), count=len(kept))
@@ -75,10 +74,13 @@ def offered(given: PlanInput, config: SelectorConfig) -> Offer:
     return Offer(pool, scores, np.maximum(scores, 0.0), recency, costs, max(room - base, needed), kept, rest)
 
 
-def _prices(pool: Pool, rest: str, room: int) -> tuple[IntArray, int]:
+def _prices(given: PlanInput, rest: str, room: int) -> tuple[IntArray, int]:
     """What choosing each chunk costs, and what the rest costs before any is chosen. Lines that take too much are
     folded: then every chunk chosen may split a range."""
+    pool = given.pool
     full = pool.tokens[:, Level.FULL]
+    if given.ledger_base:
+        return full, ledger_tokens(pool, given.ledger_base)[0]
     if rest == "hidden" or not len(pool):
         return full, 0
     lines = pool.tokens[:, Level.PLACEHOLDER]
