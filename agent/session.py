@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from agent.citations import Citation, resolve_citations
+from agent.control.registry import REPEATABLE as CONTROL
 from agent.errors import AgentFault, AuthFailed, BackboneFault, Status
 from agent.events import Finished
 from agent.loop import Loop
@@ -20,8 +21,8 @@ from memory.ports import ChunkStore
 from memory.records import Observation, Step, Usage, add_usage
 from memory.stored import Event, UsageRow
 
-REPEATABLE = frozenset({"search", "visit", "glimpse", "parse_file"})
-"""Tools that only read: run again when a crash came between their start and their commit."""
+REPEATABLE = frozenset({"search", "visit", "glimpse", "parse_file"}) | CONTROL
+"""Tools that only read, or change nothing when done twice: run again when a crash came between start and commit."""
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

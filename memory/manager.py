@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from memory.assemble import Parts, assemble
+from memory.blocks import add_block
 from memory.chunking import full_text, make_chunk
 from memory.config import MemoryConfig
+from memory.frame import guard_nonce
 from memory.index.chunks import ChunkIndex
 from memory.index.keys import KeyMatrix
 from memory.index.worker import KeyWorker
 from memory.ingest import clean_step, facts_of
-from memory.plan import Context
+from memory.plan import Block, Context, NeedsSummary
 from memory.ports import BlockMaker, ChunkStore, Clock, ContextPolicy, Encoder, StepFormat, TokenCounter
 from memory.rebuild import Rebuilt, rebuild, rebuild_all
 from memory.recall import Recall
 from memory.records import Chunk, Step
 from memory.sanitize import sanitize
 from memory.state import SessionState
-from memory.stored import Intent, Question, UsageRow
+from memory.stored import ChunkFacts, Intent, Question, UsageRow
 from memory.summaries.base import SummaryJob
+from memory.summaries.ranges import sealed
 from memory.summaries.worker import SummaryWorker
 
 NONCE_BYTES = 4
+FOLD_TOKENS = 4_000
+"""Most tokens of a text that a model folds steps into."""
 PAGE = 256
 """Texts read at once when an index is built anew."""
 
@@ -112,6 +117,16 @@ class Memory:
         return len(self._state.index)
 
     @property
+    def facts(self) -> Sequence[ChunkFacts]:
+        """What is known of every committed step without its text, in order."""
+        return self._state.index.facts
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Every text that stands for a run of steps, by number."""
+        return self._state.blocks
+
+    @property
     def recall(self) -> Recall:
         """Read access: chunks, views, glimpses."""
         return self._parts.recall
@@ -149,6 +164,25 @@ class Memory:
         self._parts.keys.submit([chunk.step.number])
         self._summarise(chunk)
         return chunk
+
+    async def fold(self, first: int, last: int, kind: str, text: str, *, tokens: int = FOLD_TOKENS) -> Block:
+        """A text that from the next step on may stand for the steps ``first``-``last``, in the words of whoever folds.
+
+        ``last`` may be the step under way. The text is made storable, and cut where its rendered block would exceed
+        ``tokens``. Folding the same again, as a resumed step does, changes nothing. Raises ValueError for a range that
+        is not known, or a text that is empty.
+        """
+        if not 1 <= first <= last <= self.steps + 1:
+            raise ValueError(f"c{first}-c{last} is no range of the {self.steps + 1} known steps")
+        clean = guard_nonce(sanitize(text).strip(), self._state.nonce)
+        if not clean:
+            raise ValueError("the text is empty")
+        need = NeedsSummary(first, last, kind, tokens=tokens)
+        made = sealed(need, len(self._state.blocks) + 1, self.steps + 2, clean, "model", self._given.counter)
+        if self._state.blocks and self._state.blocks[-1] == replace(made, number=made.number - 1):
+            return self._state.blocks[-1]
+        await add_block(self._given.store, self._state, made)
+        return made
 
     async def assemble(self, budget: int) -> Context:
         """The context for the next step, legal and within ``budget`` tokens. See `memory.assemble.assemble`."""

@@ -37,6 +37,8 @@ class ToolboxRequest:
     provider: SearchProvider | None = None
     """Stands in for what the configuration would make: for hosts with a search of their own."""
     hosts: Mapping[str, str] = field(default_factory=dict)
+    control: tuple[AnyTool, ...] = ()
+    """What the policy needs the model to be able to call (`agent.control`)."""
 
 
 async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolset:
@@ -54,7 +56,7 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
         from tools.glimpse import Glimpse
 
         tools.append(Glimpse(request.reader))
-    toolset = Toolset(tools)
+    toolset = Toolset([*tools, *request.control])
     stack.push_async_callback(toolset.aclose)
     return toolset
 
@@ -91,25 +93,21 @@ async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[st
         except CorpusFault as fault:
             raise UsageFault(str(fault), hint=fault.hint) from fault
         return local, local.hosts
-    url = request.environment.setting("SEARXNG_URL")
-    if not url:
-        raise UsageFault(
-            "there is nothing to search",
-            hint="give --corpus PATH (a folder, a .jsonl of pages, or pydoc:), or set SEARXNG_URL for the web",
-        )
-    from tools.search.searxng import Searxng, SearxngConfig
+    from runners.searching import open_search
 
-    return Searxng(SearxngConfig(url=url)), {}
+    return open_search(request.config.search, request.environment), {}
 
 
 def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, str]) -> list[AnyTool]:
+    from runners.searching import blocklist
     from tools.search.tool import SearchTool
     from tools.visit.tool import VisitTool
     from tools.web.client import Fetcher
 
-    config = request.config
-    visit = VisitTool(Fetcher(config.fetch, hosts=hosts), request.environment.home / "cache" / "pages", config.visit)
-    return [SearchTool(provider, config.search), visit]
+    config, blocked = request.config, blocklist(request.config)
+    fetcher = Fetcher(config.fetch, hosts=hosts, blocked=blocked)
+    visit = VisitTool(fetcher, request.environment.home / "cache" / "pages", config.visit)
+    return [SearchTool(provider, config.search, blocked), visit]
 
 
 def _files(request: ToolboxRequest) -> list[AnyTool]:

@@ -13,6 +13,7 @@ import yaml
 
 from agent.backbones.base import Backbone
 from agent.backbones.factory import BackboneConfig, make_backbone
+from agent.control.registry import control_for
 from agent.dialects.registry import DialectOptions, make_dialect
 from agent.events import Bus
 from agent.guards import LOOKBACK, Guards
@@ -118,7 +119,9 @@ async def _build(
     )
     dialect = make_dialect(config.dialect, options)
     recall = Recall(store, counter, config.memory.glimpse_page)
-    toolset = await open_toolbox(ToolboxRequest(config, inputs, request.environment, recall, request.progress), stack)
+    control = control_for(config.policy.name)
+    wanted = ToolboxRequest(config, inputs, request.environment, recall, request.progress, control=control.tools)
+    toolset = await open_toolbox(wanted, stack)
     spending = Spending(config.limits, clock, store, await _spent(store))
     summaries, blocks = _summaries(config, request.environment, store, counter, clock, spending)
     parts = MemoryParts(
@@ -133,6 +136,7 @@ async def _build(
         lockstep=config.summaries.publish == "lockstep",
     )
     memory = await Memory.open(parts, config.memory)
+    control.bound.bind(memory)
     stack.push_async_callback(memory.aclose)
     earlier = await _steps(store, memory)
     task = [step for step in earlier if step.task == memory.task]

@@ -9,6 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from memory.policies.boundary import Boundary, BoundaryConfig
+from memory.policies.fold_branch import FoldBranch, FoldBranchConfig
+from memory.policies.fold_range import FoldRange, FoldRangeConfig
 from memory.policies.keep_last_k import KeepLastK, KeepLastKConfig
 from memory.policies.last_k import LastK, LastKConfig
 from memory.policies.mmr import Mmr, MmrConfig
@@ -50,6 +53,9 @@ POLICIES: Mapping[str, PolicyEntry] = {
             "summary-restart", SummaryRestartConfig, SummaryRestart, "one summary when the budget is nearly full"
         ),
         PolicyEntry("summary-rolling", SummaryRollingConfig, SummaryRolling, "one running summary, kept up to date"),
+        PolicyEntry("fold-range", FoldRangeConfig, FoldRange, "the model folds its newest steps into its own words"),
+        PolicyEntry("fold-branch", FoldBranchConfig, FoldBranch, "sub-tasks in branches of which only a message stays"),
+        PolicyEntry("boundary", BoundaryConfig, Boundary, "finished subgoals folded, the running one whole"),
         PolicyEntry("keep-last-k", KeepLastKConfig, KeepLastK, "the newest K tool results; older ones become a line"),
     )
 }

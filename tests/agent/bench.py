@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from agent.control.registry import control_for
 from agent.dialects.native import NativeDialect
 from agent.events import AnyEvent, Bus
 from agent.guards import Guards
@@ -31,6 +32,7 @@ from memory.store.sqlite import SqliteStore
 from memory.summaries.base import Summariser
 from memory.summaries.build import build_worker, stored_job
 from memory.summaries.config import SummaryConfig
+from memory.summaries.ranges import build_blocks
 from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from tests.memory.sessions import FakeClock
@@ -115,6 +117,8 @@ class Setup:
     window: int = 131_072
     learned: Learned | None = None
     clock: FakeClock = field(default_factory=FakeClock)
+    policy: str = "pace"
+    options: Mapping[str, object] | None = None
 
 
 @asynccontextmanager
@@ -129,15 +133,17 @@ async def bench(
     bus = Bus()
     bus.subscribe(events.append)
     spending = Spending(setup.limits, setup.clock, store, await store.usage())
-    toolset = Toolset([*tools, Glimpse(Recall(store, counter))])
+    control = control_for(setup.policy)
+    toolset = Toolset([*tools, Glimpse(Recall(store, counter)), *control.tools])
     parts = MemoryParts(
         store=store,
         encoder=HashingEncoder(),
-        policy=make_policy("pace", None),
+        policy=make_policy(setup.policy, setup.options),
         form=dialect.step_format(toolset.specs),
         counter=counter,
         clock=setup.clock,
         summaries=build_worker(setup.summaries, store, setup.clock, counter, record=spending.record),
+        blocks=build_blocks(setup.summaries, counter),
         lockstep=setup.summaries.publish == "lockstep",
     )
     if setup.summariser is not None:
@@ -146,6 +152,7 @@ async def bench(
         )
         parts = replace(parts, summaries=worker)
     memory = await Memory.open(parts, setup.memory)
+    control.bound.bind(memory)
     known = [chunk.step for chunk in await store.chunks(range(1, memory.steps + 1))]
     window = Window(setup.window, 4096, setup.memory.budget, learned=setup.learned)
     tracker = Tracker(step for step in known if step.task == memory.task)
