@@ -88,6 +88,12 @@ def to_json(report: RunReport | ShowReport) -> dict[str, JsonValue]:
     return asdict(report)
 
 
+def check_json(target: str | None) -> None:
+    """Before a run that costs time and money: raises UsageFault when its report could not be written."""
+    if target and target != "-" and not os.access(Path(target).absolute().parent, os.W_OK):
+        raise UsageFault(f"--json {target}: cannot be written: no such folder, or not writable")
+
+
 def write_json(value: Mapping[str, JsonValue], target: str) -> None:
     """Write to a file, whole or not at all; ``-`` is stdout. Raises UsageFault when the file cannot be written."""
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"

@@ -55,6 +55,7 @@ def run(
     from runners.errors import UsageFault
     from runners.folders import new_folder
     from runners.logs import setup_logging
+    from runners.report import check_json
     from runners.toolbox import Inputs, check_inputs
     from runners.wiring import SessionRequest
 
@@ -67,6 +68,7 @@ def run(
     settings = load_config(config_request(profile, policy, backbone, config, [*(overrides or ()), *limit]))
     inputs = Inputs(corpus, tuple(str(path.resolve()) for path in files or ()))
     check_inputs(inputs)
+    check_json(json_file)
     folder = new_folder(environment.home, out)
     work(SessionRequest(folder, environment, Bus(), settings, inputs), question, json_file, quiet)
 
@@ -85,6 +87,7 @@ def resume(
     from runners.errors import UsageFault
     from runners.folders import find_folder
     from runners.logs import setup_logging
+    from runners.report import check_json
     from runners.wiring import SessionRequest
 
     environment = read_environment()
@@ -92,6 +95,7 @@ def resume(
     forget_secrets()
     if say is not None and not say.strip():
         raise UsageFault("--say is empty")
+    check_json(json_file)
     folder = find_folder(environment.home, session)
     work(SessionRequest(folder, environment, Bus(), changes=tuple(overrides or ())), say, json_file, quiet)
 

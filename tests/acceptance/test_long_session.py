@@ -58,7 +58,7 @@ async def ask_until(opened: OpenSession, data: Path) -> list[str]:
     """The fifty first, then the others in the order of their file, until there are steps enough."""
     first = multihop.chosen(data)
     rest = [asked for asked in multihop.questions(data).values() if asked not in first]
-    statuses = []
+    statuses: list[str] = []
     for asked in [*first, *rest]:
         statuses.append((await opened.session.ask(asked.text)).status)
         if opened.memory.steps >= STEPS:

@@ -16,7 +16,7 @@ from agent.loop import LAST_STEP
 from agent.window import Learned
 from memory.config import MemoryConfig
 from memory.errors import BudgetTooSmall
-from memory.records import Reply, Request, Usage
+from memory.records import JsonValue, Reply, Request, Usage
 from memory.stored import UsageRow
 from memory.summaries.config import SummaryConfig
 from tests.agent.bench import Bench, FakeTool, Setup, act, bench, say, search
@@ -86,7 +86,8 @@ async def test_errors_of_tools_become_observations(path: Path) -> None:
 
 
 async def test_parallel_calls_run_in_order_and_only_the_first_four(path: Path) -> None:
-    model = ScriptedBackbone([act(*[("search", {"q": str(i)}) for i in range(6)]), say("done")])
+    calls: list[tuple[str, dict[str, JsonValue]]] = [("search", {"q": str(i)}) for i in range(6)]
+    model = ScriptedBackbone([act(*calls), say("done")])
     tools = [FakeTool("search", ["zero", "one", "two", "three"])]
     async with bench(path, model, tools) as b:
         await b.session.ask("q?")

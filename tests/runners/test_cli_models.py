@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.records import Reply, ToolCall, Usage
+from memory.records import JsonValue, Reply, ToolCall, Usage
 from runners.devserver.model_server import ModelServer, ScriptedTurn
 from runners.devserver.wire import Turn
 from tests.runners.command import Command, Ended, interrupt
@@ -20,8 +20,8 @@ ANSWER = "The harbour of Varden was rebuilt in 1831 [c2]."
 USAGE = Usage(input_total=1000, cache_read=400, output=20)
 
 
-def call(name: str, **arguments: str | list[str]) -> Reply:
-    return Reply("", tool_calls=(ToolCall("", name, dict(arguments)),), usage=USAGE)
+def call(name: str, **arguments: JsonValue) -> Reply:
+    return Reply("", tool_calls=(ToolCall("", name, arguments),), usage=USAGE)
 
 
 NATIVE: list[ScriptedTurn] = [

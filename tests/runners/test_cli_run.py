@@ -184,6 +184,8 @@ def test_a_tool_by_hand(command: Command, corpus: Path) -> None:
         (["run", "q?", "--corpus", "CORPUS", "--file", "none.pdf"], "no such file"),
         (["run", "q?", "--corpus", "CORPUS", "--config", "none.yaml"], "none.yaml: cannot be read"),
         (["run", "q?"], "there is nothing to search"),
+        (["run", "q?", "--corpus", "CORPUS", "--json", "none/x.json"], "--json none/x.json: cannot be written"),
+        (["resume", "nobody", "--say", " "], "--say is empty"),
         (["resume", "nobody"], "no session 'nobody'"),
         (["show", "nobody"], "no session 'nobody'"),
         (["tool", "search", "{", "--corpus", "CORPUS"], "the arguments are not JSON"),

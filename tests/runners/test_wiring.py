@@ -102,7 +102,7 @@ async def test_the_backbone_may_not_become_one_with_other_tools(tmp_path: Path, 
 
 
 async def test_what_a_window_taught_outlives_the_process(tmp_path: Path, corpus: Path) -> None:
-    script = [*MANY, ContextTooLong("too long", limit=30_000), Reply("done")]
+    script: list[Scripted] = [*MANY, ContextTooLong("too long", limit=30_000), Reply("done")]
     async with opened(tmp_path, corpus, script) as one:
         await one.session.ask("q?")
         learned = one.loop.window.learned
