@@ -25,9 +25,9 @@ class BoundaryConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    drop: float = Field(0.6, ge=0, le=1)
+    drop: float = Field(0.5, ge=0, le=1)
     """A chunk whose cosine to the running subgoal is below this share of what is usual in it begins another one."""
-    drop_at_change: float = Field(0.8, ge=0, le=1)
+    drop_at_change: float = Field(0.65, ge=0, le=1)
     """The same where the tools change as well."""
     least: int = Field(3, ge=1)
     """Fewest steps of a subgoal that ends by a shift of topic."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,7 +208,10 @@ def test_a_boundary_once_found_stays() -> None:
 
 def sub_step(number: int) -> Step:
     """Eight steps on one topic, then eight on another."""
-    return visit_step(number, page((number - 1) // 8 % 8))
+    rng = random.Random(number)
+    topic = "abcdefgh"[(number - 1) // 8 % 8]
+    words = [f"{5 * topic}{n}" for n in range(12)]
+    return visit_step(number, ". ".join(" ".join(rng.choices(words, k=9)) for _ in range(12)))
 
 
 async def test_finished_subgoals_are_folded_and_the_running_one_is_whole(tmp_path: Path) -> None:
