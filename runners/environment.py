@@ -17,6 +17,9 @@ ALIASES: Mapping[str, str] = {
     "OPENAI_API_BASE": "OPENAI_BASE_URL",
     "SERPER_KEY_ID": "SERPER_API_KEY",
     "JINA_API_KEYS": "JINA_API_KEY",
+    "BRAVE_SEARCH_API_KEY": "BRAVE_API_KEY",
+    "SEARXNG_BASE_URL": "SEARXNG_URL",
+    "SEARXNG_API_BASE": "SEARXNG_URL",
 }
 """Other names of the same thing; the name on the right wins when both are set."""
 SETTINGS: tuple[str, ...] = (
@@ -24,6 +27,13 @@ SETTINGS: tuple[str, ...] = (
     "OPENAI_API_BASE",
     "ANTHROPIC_BASE_URL",
     "SEARXNG_URL",
+    "SEARXNG_BASE_URL",
+    "SEARXNG_API_BASE",
+    "SERPER_BASE_URL",
+    "TAVILY_BASE_URL",
+    "BRAVE_BASE_URL",
+    "EXA_BASE_URL",
+    "JINA_BASE_URL",
     "SANDBOX_FUSION_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "NO_COLOR",
@@ -83,7 +93,7 @@ class Environment:
 
     def variables(self) -> dict[str, str]:
         """Everything by its proper name, secrets revealed: for the factory that makes a client, and nothing else."""
-        return {**self.settings, **{name: secret.reveal() for name, secret in self.secrets.items()}}
+        return {HOME: str(self.home), **self.settings, **{name: secret.reveal() for name, secret in self.secrets.items()}}
 
 
 def read_environment(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from tools.base import ToolError
+
 _TRACKING = ("utm_", "fbclid", "gclid", "mc_cid", "mc_eid", "igshid", "ref_src")
 _PORTS = {"http": 80, "https": 443}
 
@@ -31,6 +33,10 @@ class SearchProvider(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+class ProviderRefused(ToolError):
+    """The provider does not accept us (a wrong key, a spent quota): asking it again in this session is of no use."""
 
 
 class CorpusFault(Exception):

@@ -5,23 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from memory.records import JsonValue, Observation, Source
 from tools.base import Arguments, CallContext, ToolError
 from tools.search.base import Hit, SearchProvider, canonical_url
+from tools.search.config import SearchConfig
+from tools.web.blocklist import Blocklist
 
 Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
-
-
-class SearchConfig(BaseModel):
-    """``results``: hits per query. ``blocked``: canonical host or host/path prefixes never shown (contamination)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    results: int = Field(default=10, ge=1, le=50)
-    timeout_s: float = Field(default=60.0, gt=0)
-    blocked: tuple[str, ...] = ()
 
 
 class SearchArguments(Arguments):
@@ -50,9 +42,13 @@ class SearchTool:
     )
     arguments: type[SearchArguments] = SearchArguments
 
-    def __init__(self, provider: SearchProvider, config: SearchConfig | None = None) -> None:
+    def __init__(
+        self, provider: SearchProvider, config: SearchConfig | None = None, blocked: Blocklist | None = None
+    ) -> None:
+        """``blocked``: the whole blocklist; None takes that of the configuration without its named lists."""
         self._provider = provider
         self._config = config or SearchConfig()
+        self._blocked = blocked or Blocklist(self._config.blocked)
         self.timeout_s = self._config.timeout_s
 
     async def run(self, arguments: SearchArguments, context: CallContext) -> Observation:
@@ -82,7 +78,7 @@ class SearchTool:
         repeated = 0
         for hit in result:
             key = canonical_url(hit.url)
-            if self._is_blocked(key):
+            if self._blocked.blocks(hit.url):
                 continue
             if key in seen:
                 repeated += 1
@@ -94,10 +90,6 @@ class SearchTool:
             return f'Results for "{query}": {what}.'
         head = f'Results for "{query}" ({len(lines)}{f", {repeated} more already listed above" if repeated else ""}):'
         return "\n".join([head, *lines])
-
-    def _is_blocked(self, key: str) -> bool:
-        address = key.partition("://")[2]
-        return any(address == prefix or address.startswith(f"{prefix.rstrip('/')}/") for prefix in self._config.blocked)
 
 
 def _entry(number: int, hit: Hit) -> str:

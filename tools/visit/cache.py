@@ -1,87 +1,85 @@
-"""Pages as they were read: a bounded SQLite cache that also records a run and replays it offline."""
+"""Pages as they were read, and the reasons why others could not be: for speed, and for replaying a run offline."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-FORMAT = 1
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS pages(
-    key TEXT PRIMARY KEY, url TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, notes TEXT NOT NULL,
-    fetched REAL NOT NULL, used REAL NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID
-"""
+from pydantic import TypeAdapter
+
+from memory.records import ErrorKind
+from tools.base import ToolError
+from tools.recordings import Recordings
+
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page's whole text. ``url``: final; ``fetched``: Unix time, seconds."""
+    """A page's whole text. ``url``: final; ``whole``: what mode ``page`` shows, empty when that is ``text``;
+    ``fetched``: Unix time, seconds."""
 
     url: str
     title: str
     text: str
     notes: tuple[str, ...] = ()
     fetched: float = 0.0
+    whole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    failed: ErrorKind
+    message: str
+
+
+_READ = TypeAdapter[Document | _Failed](Document | _Failed)
 
 
 class PageCache:
-    """Documents by canonical URL; the least recently used go when ``max_bytes`` of text is passed. Thread-safe."""
+    """Documents and failures by canonical URL; the least recently used go when ``max_bytes`` of text is passed.
+
+    Thread-safe. A failure never replaces a document, and only a replay asks for it.
+    """
 
     def __init__(self, folder: Path, max_bytes: int = 256_000_000) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.file = folder / f"pages-v{FORMAT}.sqlite"
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
-        self._db = self._open()
+        self._store = Recordings(folder / f"pages-v{FORMAT}.sqlite", max_bytes)
+        self.file = self._store.file
 
     def get(self, key: str, now: float, max_age_s: float | None = None) -> Document | None:
         """The document, None when absent or older than ``max_age_s`` seconds (None: any age will do)."""
-        with self._lock:
-            row = self._db.execute(
-                "SELECT url, title, text, notes, fetched FROM pages WHERE key = ?", (key,)
-            ).fetchone()
-            if row is None or (max_age_s is not None and now - row[4] > max_age_s):
-                return None
-            self._db.execute("UPDATE pages SET used = ? WHERE key = ?", (now, key))
-        return Document(row[0], row[1], row[2], tuple(json.loads(row[3])), row[4])
+        found = self._read(key, now, max_age_s)
+        return found if isinstance(found, Document) else None
+
+    def failure(self, key: str, now: float) -> ToolError | None:
+        """Why the page could not be read when it was asked for, None when it was read or never asked for."""
+        found = self._read(key, now, None)
+        return ToolError(found.failed, found.message) if isinstance(found, _Failed) else None
 
     def put(self, key: str, document: Document) -> None:
         """Record a document, replacing an older one."""
-        text = document.text.encode("utf-8", "replace").decode()
-        row = (key, document.url, document.title, text, json.dumps(document.notes), document.fetched, document.fetched)
-        with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO pages VALUES(?, ?, ?, ?, ?, ?, ?, ?)", (*row, len(text.encode())))
-            (total,) = self._db.execute("SELECT sum(size) FROM pages").fetchone()
-            while total > self._max_bytes:
-                oldest, size = self._db.execute("SELECT key, size FROM pages ORDER BY used, key LIMIT 1").fetchone()
-                self._db.execute("DELETE FROM pages WHERE key = ?", (oldest,))
-                total -= size
+        self._store.put(key, _dump(document), document.fetched)
+
+    def put_failure(self, key: str, error: ToolError, now: float) -> None:
+        """Record that a page could not be read, unless a document stands there."""
+        if self.get(key, now) is None:
+            self._store.put(key, _dump(_Failed(error.kind, str(error))), now)
 
     def close(self) -> None:
-        with self._lock:
-            self._db.close()
+        self._store.close()
 
-    def _open(self) -> sqlite3.Connection:
-        """Open, or begin anew when the file is damaged: it is a cache."""
+    def _read(self, key: str, now: float, max_age_s: float | None) -> Document | _Failed | None:
+        found = self._store.get(key, now, max_age_s)
+        if found is None:
+            return None
         try:
-            return self._connect()
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
-            for suffix in ("", "-wal", "-shm"):
-                self.file.with_name(self.file.name + suffix).unlink(missing_ok=True)
-            return self._connect()
+            return _READ.validate_json(found.body)
+        except ValueError:  # written by something else
+            return None
 
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.file, timeout=30, check_same_thread=False, isolation_level=None)
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=NORMAL")
-            db.execute(_SCHEMA)
-        except sqlite3.DatabaseError:
-            db.close()
-            raise
-        return db
+
+def _dump(record: Document | _Failed) -> str:
+    """Lone surrogates replaced: JSON would keep them, and nothing after it can."""
+    plain = _READ.dump_python(record)
+    return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace").decode()

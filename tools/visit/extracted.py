@@ -9,11 +9,16 @@ from memory.records import ErrorKind
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A document as text. ``notes``: what a reader should know (cut, pages without text, crude fallback)."""
+    """A document as text. ``notes``: what a reader should know (cut, pages without text, crude fallback).
+
+    ``whole``: a web page with everything that its main text leaves out (tables, boxes, navigation); empty when there
+    is no more than ``text``.
+    """
 
     title: str
     text: str
     notes: tuple[str, ...] = ()
+    whole: str = ""
 
 
 class Unreadable(Exception):

@@ -7,13 +7,15 @@ It stands on httpx's transport, below its client: no cookie jar, no redirects of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
+from typing import TypeAlias
 
 import httpx
 
 from tools.base import ToolError
+from tools.web.blocklist import Blocklist
 from tools.web.decode import BoundedDecoder
 from tools.web.policy import FetchConfig, FetchPolicy, Target
 from tools.web.resolver import Resolver, system_resolver
@@ -21,6 +23,8 @@ from tools.web.resolver import Resolver, system_resolver
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPT = "text/html,application/xhtml+xml,application/pdf,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"
 _MAX_TRIED = 3
+Hop: TypeAlias = Callable[[httpx.URL], Awaitable[None]]
+"""Told of the target of a redirect before anything is sent there; raises ToolError to refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,10 @@ class Page:
 class Fetcher:
     """Fetches public pages, and nothing else.
 
-    ``hosts`` maps logical hosts to where they are now (``LocalCorpus.hosts``). ``verify``: TLS trust, for tests with
-    their own authority. No proxy, cookie, credential or referer is ever used; connections are not shared, so that a
+    ``hosts`` maps logical hosts to where they are now (``LocalCorpus.hosts``). ``blocked``: pages that nobody may read.
+    ``verify``: TLS trust, for tests with their own authority.
+
+    No proxy, cookie, credential or referer is ever used; connections are not shared, so that a
     pinned address and a verified name belong to one request.
     """
 
@@ -53,21 +59,22 @@ class Fetcher:
         *,
         resolver: Resolver = system_resolver,
         hosts: Mapping[str, str] | None = None,
+        blocked: Blocklist | None = None,
         verify: SSLContext | bool = True,
     ) -> None:
         self._config = config or FetchConfig()
-        self.policy = FetchPolicy(self._config, resolver, hosts or {})
+        self.policy = FetchPolicy(self._config, resolver, hosts or {}, blocked)
         self._verify = verify
         self._headers = {"User-Agent": self._config.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
         self._transport: httpx.AsyncHTTPTransport | None = None
 
-    async def fetch(self, url: str) -> Page:
+    async def fetch(self, url: str, hop: Hop | None = None) -> Page:
         """GET with redirects. Raises ToolError; HTTP error statuses are returned, not raised."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.total_s
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._follow(url, deadline)
+                return await self._follow(url, deadline, hop)
         except TimeoutError as error:
             raise ToolError("timeout", f"no answer from {url[:200]} within {self._config.total_s:g} s") from error
 
@@ -76,7 +83,7 @@ class Fetcher:
             await self._transport.aclose()
             self._transport = None
 
-    async def _follow(self, url: str, deadline: float) -> Page:
+    async def _follow(self, url: str, deadline: float, hop: Hop | None) -> Page:
         parsed = self.policy.parse(url)
         passed: list[str] = []
         while True:
@@ -97,6 +104,8 @@ class Fetcher:
                 raise ToolError(
                     "http_status", f"the page redirects to an invalid address {location[:200]!r}"
                 ) from error
+            if hop is not None:
+                await hop(parsed)
 
     async def _open(self, target: Target) -> httpx.Response:
         transport = self._transport or self._start()

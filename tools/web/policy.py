@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tools.base import ToolError
 from tools.web.addresses import is_public
+from tools.web.blocklist import Blocklist
 from tools.web.resolver import Resolver
 
 MAX_URL = 4096
@@ -50,10 +51,13 @@ class Target:
 class FetchPolicy:
     """Turns a URL into a `Target`, or refuses it. ``hosts``: logical host -> ``address:port`` of the moment."""
 
-    def __init__(self, config: FetchConfig, resolver: Resolver, hosts: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: FetchConfig, resolver: Resolver, hosts: Mapping[str, str], blocked: Blocklist | None = None
+    ) -> None:
         self._config = config
         self._resolver = resolver
         self._hosts = hosts
+        self._blocked = blocked or Blocklist()
         self._allowed = frozenset(_split(entry) for entry in config.allow_hosts)
 
     def parse(self, url: str) -> httpx.URL:
@@ -79,6 +83,8 @@ class FetchPolicy:
         if port not in self._config.ports and (host, port) not in self._allowed:
             allowed = ", ".join(map(str, self._config.ports))
             raise ToolError("forbidden", f"port {port} is not allowed (allowed: {allowed})")
+        if self._blocked.blocks(text):
+            raise ToolError("forbidden", "this page is on the run's blocklist; use another source")
         return parsed.copy_with(fragment=None)
 
     def is_local(self, url: httpx.URL) -> bool:

@@ -20,7 +20,8 @@ from tools.search.index import CorpusIndex
 from tools.search.jsonl import JsonlPages
 from tools.search.server import page_text
 from tools.search.snippet import snippet
-from tools.search.tool import SearchArguments, SearchConfig, SearchTool
+from tools.search.config import SearchConfig
+from tools.search.tool import SearchArguments, SearchTool
 
 CALL = CallContext("s1.1", 1)
 

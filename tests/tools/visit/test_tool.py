@@ -198,7 +198,7 @@ def test_places_are_found_when_they_are_there(text: str, wanted: str) -> None:
 
 
 def test_the_cache_is_bounded_and_survives_damage(tmp_path: Path) -> None:
-    cache = PageCache(tmp_path, max_bytes=3000)
+    cache = PageCache(tmp_path, max_bytes=3500)
     for number in range(5):
         cache.put(f"k{number}", Document("u", "t", "x" * 1000, ("n",), float(number)))
         cache.get("k0", now=100.0 + number)
