@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from memory.plan import FloatArray, IntArray
 from memory.selection import kernels
 from memory.selection.coverage import Problem
-from memory.selection.lazy import Run
+from memory.selection.lazy import Run, first_queue
 from memory.selection.similarity import Float32Array, Int32Array
 
 
@@ -18,11 +16,7 @@ class NumbaEngine:
         kernels.cover(*_arrays(problem), best, levels)
 
     def first_gains(self, problem: Problem, best: Float32Array, levels: IntArray) -> FloatArray:
-        finer = np.arange(problem.levels)[None, :] > levels[:, None]
-        candidates, finest = np.nonzero(finer)
-        result = np.zeros(problem.fidelity.shape)
-        result[candidates, finest] = self.gains(problem, best, candidates, finest)
-        return result
+        return kernels.first_gains(*_arrays(problem), best.copy(), levels)
 
     def gains(self, problem: Problem, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
         return kernels.gains(*_arrays(problem), best.copy(), candidates, levels)
@@ -31,7 +25,8 @@ class NumbaEngine:
         self, problem: Problem, best: Float32Array, levels: IntArray, first: FloatArray, room: int, by_cost: bool
     ) -> Run:
         cover, shown, gains = best.copy(), levels.copy(), first.copy()
-        left, evaluations = kernels.greedy(*_arrays(problem), cover, shown, gains, problem.costs, room, by_cost)
+        queue = first_queue(problem, levels, first, room, by_cost)
+        left, evaluations = kernels.greedy(*_arrays(problem), cover, shown, gains, problem.costs, room, by_cost, *queue)
         return Run(shown, cover, gains, int(left), int(evaluations))
 
 

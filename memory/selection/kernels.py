@@ -57,10 +57,10 @@ def _sparse_sum(
     row: Float32Array, clients: Int32Array, scale: Any, value: Float32Array, best: Float32Array, total: Any
 ) -> Any:
     """``total`` and what a row of some clients adds."""
+    zero = np.float32(0.0)
     for i in range(len(row)):
         over = scale * row[i] - best[clients[i]]
-        if over > np.float32(0.0):
-            total += value[clients[i]] * over
+        total += value[clients[i]] * (over if over > zero else zero)
     return total
 
 
@@ -124,26 +124,49 @@ def gains(
 
 
 @_compiled
-def _before(keys: FloatArray, a: int, b: int) -> bool:
-    """Whether element ``a`` stands before ``b``: a larger key, or of equals the newer candidate, the finer level."""
-    return bool(keys[a] > keys[b] or (keys[a] == keys[b] and a > b))
+def first_gains(p: Arrays, indices: Int32Array | None, best: Float32Array, shown: IntArray) -> FloatArray:
+    """`NumpyEngine.first_gains`. ``best`` is written to, and left as it was."""
+    result = np.zeros(p.fidelity.shape)
+    for j in range(len(shown)):
+        for level in range(shown[j] + 1, p.fidelity.shape[1]):
+            result[j, level] = _gain(p, indices, best, j, level)
+    return result
 
 
 @_compiled
-def _sink(heap: IntArray, size: int, keys: FloatArray, place: int) -> None:
-    """Move the element at ``place`` down to where it belongs."""
-    element = heap[place]
+def _before(key: float, element: int, other_key: float, other: int) -> bool:
+    """Whether ``element`` comes first: a larger key, or of equals the newer candidate, the finer level."""
+    return bool(key > other_key or (key == other_key and element > other))
+
+
+@_compiled
+def _sink(keys: FloatArray, heap: IntArray, size: int, key: float, element: int) -> None:
+    """Put ``element`` in place of the first of the heap, and move it down to where it belongs."""
+    place = 0
     while True:
         child = 2 * place + 1
         if child >= size:
             break
-        if child + 1 < size and _before(keys, heap[child + 1], heap[child]):
+        if child + 1 < size and _before(keys[child + 1], heap[child + 1], keys[child], heap[child]):
             child += 1
-        if not _before(keys, heap[child], element):
+        if not _before(keys[child], heap[child], key, element):
             break
-        heap[place] = heap[child]
+        keys[place], heap[place] = keys[child], heap[child]
         place = child
-    heap[place] = element
+    keys[place], heap[place] = key, element
+
+
+@_compiled
+def _push(keys: FloatArray, heap: IntArray, size: int, key: float, element: int) -> None:
+    """Add ``element`` to a heap of ``size``."""
+    place = size
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _before(key, element, keys[parent], heap[parent]):
+            break
+        keys[place], heap[place] = keys[parent], heap[parent]
+        place = parent
+    keys[place], heap[place] = key, element
 
 
 @_compiled
@@ -156,45 +179,44 @@ def greedy(
     costs: IntArray,
     room: int,
     by_cost: bool,
+    queue: IntArray,
+    queue_keys: FloatArray,
 ) -> tuple[int, int]:
-    """`NumpyEngine.greedy` in place on ``best``, ``shown`` and ``gain``: (room left, gains computed)."""
-    count, levels = gain.shape
-    keys = np.zeros(count * levels)
-    heap = np.empty(count * levels, dtype=np.int64)
-    size = 0
-    for j in range(count):
-        for level in range(shown[j] + 1, levels):
-            extra = costs[j, level] - costs[j, shown[j]]
-            if gain[j, level] > 0.0 and extra <= room:
-                element = j * levels + level
-                keys[element] = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
-                heap[size] = element
-                size += 1
-    for place in range(size // 2 - 1, -1, -1):
-        _sink(heap, size, keys, place)
-    fresh = np.zeros(count * levels, dtype=np.int64)
-    taken = 0
-    evaluations = 0
-    while size > 0:
-        element = heap[0]
+    """`NumpyEngine.greedy` in place on ``best``, ``shown`` and ``gain``: (room left, gains computed).
+
+    ``queue`` holds the elements with their first keys, in order; only those looked at again go into a heap.
+    """
+    levels = p.fidelity.shape[1]
+    keys, heap, size, head = np.empty(len(queue)), np.empty(len(queue), dtype=np.int64), 0, 0
+    fresh = np.zeros(gain.size, dtype=np.int64)
+    taken = evaluations = 0
+    while size > 0 or head < len(queue):
+        again = size > 0 and (head == len(queue) or _before(keys[0], heap[0], queue_keys[head], queue[head]))
+        element = heap[0] if again else queue[head]
         j, level = element // levels, element % levels
         extra = costs[j, level] - costs[j, shown[j]]
-        drop = level <= shown[j] or extra > room
-        if not drop and fresh[element] == taken:
+        fits = level > shown[j] and extra <= room
+        key = -1.0
+        if fits and fresh[element] == taken:
             room -= extra
             _take(p, indices, best, j, level)
             shown[j] = level
             gain[j, : level + 1] = 0.0
             taken += 1
-            drop = True
-        elif not drop:
+        elif fits:
             gain[j, level] = _gain(p, indices, best, j, level)
             evaluations += 1
             fresh[element] = taken
-            keys[element] = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
-            drop = gain[j, level] <= 0.0
-        if drop:
+            if gain[j, level] > 0.0:
+                key = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
+        if again and key >= 0.0:
+            _sink(keys, heap, size, key, element)
+        elif again:
             size -= 1
-            heap[0] = heap[size]
-        _sink(heap, size, keys, 0)
+            _sink(keys, heap, size, keys[size], heap[size])
+        else:
+            head += 1
+            if key >= 0.0:
+                _push(keys, heap, size, key, element)
+                size += 1
     return room, evaluations

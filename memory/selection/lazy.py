@@ -95,10 +95,8 @@ class _Queue:
         self.evaluations = 0
         self._taken = 0
         self._costs = problem.costs.tolist()
-        elements = np.flatnonzero(gains.ravel() > 0)[::-1]
-        keys = self._keys(elements, gains.ravel()[elements])
-        order = np.argsort(-keys, kind="stable")
-        self._heap = list(zip((-keys[order]).tolist(), (-elements[order]).tolist(), strict=True))
+        elements, keys = first_queue(problem, levels, gains, room, by_cost)
+        self._heap = list(zip((-keys).tolist(), (-elements).tolist(), strict=True))
         self._fresh = [0] * gains.size
 
     def run(self) -> None:
@@ -154,9 +152,24 @@ class _Queue:
                 heapq.heappush(self._heap, (-key, -element))
 
     def _keys(self, elements: IntArray, gains: FloatArray) -> FloatArray:
-        if not self.by_cost:
-            return gains
-        candidates, levels = np.divmod(elements, self.problem.levels)
-        extra = self.problem.costs[candidates, levels] - self.problem.costs[candidates, self.levels[candidates]]
-        result: FloatArray = gains / np.maximum(extra, FREE)
-        return result
+        return _keys(self.problem, self.levels, elements, gains, self.by_cost)
+
+
+def first_queue(
+    problem: Problem, levels: IntArray, gains: FloatArray, room: int, by_cost: bool
+) -> tuple[IntArray, FloatArray]:
+    """(elements, keys) of all that adds something and fits, in order: element = candidate * L + level."""
+    fits = problem.costs - problem.costs[np.arange(len(levels)), levels][:, None] <= room
+    elements = np.flatnonzero((gains > 0) & fits)[::-1]
+    keys = _keys(problem, levels, elements, gains.ravel()[elements], by_cost)
+    order = np.argsort(-keys, kind="stable")
+    return elements[order], keys[order]
+
+
+def _keys(problem: Problem, levels: IntArray, elements: IntArray, gains: FloatArray, by_cost: bool) -> FloatArray:
+    if not by_cost:
+        return gains
+    candidates, finer = np.divmod(elements, problem.levels)
+    extra = problem.costs[candidates, finer] - problem.costs[candidates, levels[candidates]]
+    result: FloatArray = gains / np.maximum(extra, FREE)
+    return result

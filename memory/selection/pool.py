@@ -22,6 +22,12 @@ BoundOver: TypeAlias = Literal["pool", "graph", "shortlist"]
 _LONG_SEARCH = 0.3
 """From this share of the pool's tokens on, many items are taken and the graph alone is as good."""
 
+_FEW = 32
+"""Neighbours that are enough then."""
+
+_ENOUGH = 0.95
+"""On a graph the pass by gain is left out where it could not be better by more than the rest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -73,22 +79,27 @@ def solve_pool(pool: Pool, floor: IntArray, room: int, *, method: Method, worker
         raise ValueError(f"unknown method {method!r}")
     if len(pool.similarity) != len(pool):
         raise ValueError(f"similarity is over {len(pool.similarity)} items, not {len(pool)}")
-    if method == "auto":
-        method = _suited(pool, room)
-    if method == "dense":
+    suited = _suited(pool, room) if method == "auto" else method
+    if suited == "dense":
         problem = _dense(pool)
-        return _answer(problem, solve(problem, floor, room, worker, both=both), "pool", method)
-    similarity = pool.similarity
-    if isinstance(similarity, Cosines):
-        raise ValueError(f"{method} needs keys or neighbours; all cosines are best used as they are")
-    graph = similarity if isinstance(similarity, Neighbours) else neighbours(similarity)
+        return _answer(problem, solve(problem, floor, room, worker, both=both), "pool", suited)
+    graph = _graph(pool.similarity, suited)
+    if method == "auto" and suited == "sparse":
+        graph = graph.nearest(_FEW)
     rows = Rows(graph.starts, graph.stops, graph.indices, graph.weights, len(pool), False)
     problem = pool.problem(rows, graph.own)
-    if method == "sparse":
-        return _answer(problem, solve(problem, floor, room, worker, both=both), "graph", method)
+    if suited == "sparse":
+        found = solve(problem, floor, room, worker, both=both, enough=_ENOUGH)
+        return _answer(problem, found, "graph", suited)
     if graph.keys is None:
         raise ValueError("two-stage needs the keys of the neighbours")
-    return _answer(problem, two_stage(problem, graph.keys, floor, room, worker, both=both), "shortlist", method)
+    return _answer(problem, two_stage(problem, graph.keys, floor, room, worker, both=both), "shortlist", suited)
+
+
+def _graph(similarity: Similarity, method: Method) -> Neighbours:
+    if isinstance(similarity, Cosines):
+        raise ValueError(f"{method} needs keys or neighbours; all cosines are best used as they are")
+    return similarity if isinstance(similarity, Neighbours) else neighbours(similarity)
 
 
 def _answer(problem: Problem, found: Solution, over: BoundOver, method: Method) -> Answer:

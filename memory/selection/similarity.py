@@ -5,7 +5,7 @@ Negative cosines count as 0 everywhere, and so does a cosine with a zero key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -64,7 +64,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """For each item the items most like it, as rows of one flat array; what is not listed counts as 0.
+    """For each item the items most like it, nearest first, as rows of one flat array; all others count as 0.
 
     Row j is ``indices[starts[j]:stops[j]]`` with the cosines ``weights``; ``own`` (n,) is the cosine of an item with
     itself, listed or not. ``keys`` (n, d) allow a dense second look at few candidates. Not checked: use `from_csr` for
@@ -80,6 +80,10 @@ class Neighbours:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def nearest(self, k: int) -> Neighbours:
+        """The ``k`` nearest of each only."""
+        return replace(self, stops=np.minimum(self.stops, self.starts + k))
 
     @classmethod
     def from_csr(
@@ -110,6 +114,8 @@ class Neighbours:
         own = np.ones(count)
         same = rows == columns
         own[rows[same]] = cosines[same]
+        order = np.lexsort((-columns, -cosines, rows))
+        columns, cosines = columns[order], cosines[order]
         return cls(bounds[:-1], bounds[1:], columns, cosines, own, None if keys is None else keys.rows)
 
 

@@ -55,21 +55,24 @@ def solve(
     *,
     both: bool,
     covered: Float32Array | None = None,
+    enough: float = 1.0,
 ) -> Solution:
     """Maximise F over levels not coarser than ``floor`` (n,) that cost at most ``room`` tokens more than it.
 
     By gain per token, and with ``both`` also by gain; the better one, or the best single element, is kept: at least
     (1 - 1/e)/2 of what the optimum gains over the floor (Leskovec et al. 2007). ``covered`` (m,): cover that is there
-    already.
+    already. The pass by gain is left out where the first reaches ``enough`` of its own upper bound.
     """
     start = np.zeros_like(problem.value) if covered is None else covered.copy()
     worker.cover(problem, start, floor)
     base = problem.objective(start)
     first = worker.first_gains(problem, start, floor)
     extra = problem.costs - problem.costs[np.arange(len(floor)), floor][:, None]
+    above = np.maximum(extra, 0)
     by_ratio = worker.greedy(problem, start, floor, first, room, True)
+    bound = min(base + knapsack_bound(first, above, room)[0], _bound(problem, by_ratio, above, room, worker))
     runs = [by_ratio]
-    if both:
+    if both and problem.objective(by_ratio.best) < enough * bound:
         runs.append(worker.greedy(problem, start, floor, first, room, False))
     best = max(runs, key=lambda run: problem.objective(run.best))
     levels, cover = best.levels, best.best
@@ -79,13 +82,12 @@ def solve(
         levels, cover = floor.copy(), start
         levels[candidate] = level
         problem.take(cover, candidate, level)
-    above = np.maximum(extra, 0)
     return Solution(
         levels,
         cover,
         problem.objective(cover),
         base,
-        min(base + knapsack_bound(first, above, room)[0], _bound(problem, by_ratio, above, room, worker)),
+        bound,
         int(np.count_nonzero(first)) + sum(run.evaluations for run in runs),
     )
 
