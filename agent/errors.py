@@ -10,6 +10,7 @@
     │   ├── AuthFailed           401, 403, no key
     │   ├── BadRequest           the provider refuses the request itself
     │   ├── ContextTooLong       the provider says the prompt is longer than its window
+    │   ├── ModelMissing         a local model, or what runs it, is not on this machine
     │   └── ScriptExhausted / ScriptUnused   the strict fake was asked for more, or less, than it was told
     ├── ParseFailure             a reply that the dialect cannot read; becomes a note that the model can mend
     └── Stop                     the run ends with a named status; carries what must be recorded
@@ -18,6 +19,8 @@
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
+
+from memory.records import Usage
 
 Status: TypeAlias = Literal[
     "completed",
@@ -47,7 +50,9 @@ class AgentFault(Exception):
 
 
 class BackboneFault(AgentFault):
-    """A model call failed."""
+    """A model call failed. ``usage``: what was paid for replies that broke on the way, as far as it is known."""
+
+    usage: Usage = Usage()
 
 
 class Unavailable(BackboneFault):
@@ -88,6 +93,10 @@ class ContextTooLong(BackboneFault):
     def __init__(self, message: str, *, limit: int | None = None) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class ModelMissing(BackboneFault):
+    """A local model, or the library that runs it, is not here."""
 
 
 class ScriptExhausted(BackboneFault):

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.backbones.base import Backbone
+from agent.backbones.base import Backbone, Wrapper
+from agent.errors import BackboneFault
 from memory.records import Reply, Request, Usage
 
 _MILLION = 1_000_000
@@ -95,21 +96,17 @@ class Prices:
         return usage if usage.cost is not None or price is None else replace(usage, cost=price.cost(usage))
 
 
-class Priced:
+class Priced(Wrapper):
     """A backbone whose replies carry their cost where the price is known."""
 
     def __init__(self, backbone: Backbone, prices: Prices) -> None:
-        self._backbone = backbone
+        super().__init__(backbone)
         self._prices = prices
-        self.name = backbone.name
-        self.model = backbone.model
-        self.window = backbone.window
-        self.supports_tools = backbone.supports_tools
-        self.supports_schema = backbone.supports_schema
 
     async def complete(self, request: Request) -> Reply:
-        reply = await self._backbone.complete(request)
+        try:
+            reply = await self._backbone.complete(request)
+        except BackboneFault as fault:
+            fault.usage = self._prices.priced(self.model, fault.usage)
+            raise
         return replace(reply, usage=self._prices.priced(self.model, reply.usage))
-
-    async def aclose(self) -> None:
-        await self._backbone.aclose()

@@ -193,6 +193,15 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that belongs to the question. ``media_type``: image/png, image/jpeg, image/gif or image/webp."""
+
+    media_type: str
+    data: bytes
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Sampling:
     """Sampling parameters; ``None`` leaves the provider's default."""
 
@@ -204,7 +213,8 @@ class Sampling:
 @dataclass(frozen=True, slots=True)
 class Request:
     """One model call. ``schema`` (a JSON schema) constrains the reply where the backbone can; ``task_key`` keeps a
-    task on one server of several, so that its prefix cache stays warm."""
+    task on one server of several, so that its prefix cache stays warm. ``images`` go with the first user message of a
+    backbone that takes pictures; others leave them out."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -213,6 +223,7 @@ class Request:
     stop: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
     task_key: str = ""
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tools.python.local import detect_sandbox
 
 State: TypeAlias = Literal["ok", "warn", "fail"]
 MIN_DISK_MB = 500
-EXTRAS = {"bge": "sentence_transformers"}
+EXTRAS = {"bge": "sentence_transformers", "local": "xllamacpp"}
 """Extra -> the module that shows it is installed."""
 
 

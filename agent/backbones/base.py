@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from memory.ports import Completion
-from memory.records import ToolCall
+from memory.records import Reply, Request, ToolCall
+
+_NOT_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Backbone(Completion, Protocol):
@@ -15,13 +18,33 @@ class Backbone(Completion, Protocol):
     the connection at once, and a stream that broke never becomes a `Reply`.
 
     ``window``: context window in tokens (input and output together). ``supports_schema``: `Request.schema` binds the
-    reply. Faults are those of ``agent.errors``.
+    reply. ``supports_images``: `Request.images` are sent. Faults are those of ``agent.errors``.
     """
 
     model: str
     window: int
     supports_tools: bool
     supports_schema: bool
+    supports_images: bool
+
+
+class Wrapper:
+    """A backbone around another one, with the same properties. Subclasses override ``complete``."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self._backbone = backbone
+        self.name = backbone.name
+        self.model = backbone.model
+        self.window = backbone.window
+        self.supports_tools = backbone.supports_tools
+        self.supports_schema = backbone.supports_schema
+        self.supports_images = backbone.supports_images
+
+    async def complete(self, request: Request) -> Reply:
+        return await self._backbone.complete(request)
+
+    async def aclose(self) -> None:
+        await self._backbone.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +64,11 @@ def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
     except (ValueError, RecursionError):
         return UnparsedCall(call_id, name, raw=raw)
     return ToolCall(call_id, name, arguments) if isinstance(arguments, dict) else UnparsedCall(call_id, name, raw=raw)
+
+
+def wire_id(call_id: str) -> str:
+    """The providers allow letters, digits, ``_`` and ``-`` in ids; ours have a dot."""
+    return _NOT_ID.sub("_", call_id)
 
 
 def _refuse(constant: str) -> NoReturn:

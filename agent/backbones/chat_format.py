@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 
 from agent.backbones.base import tool_call
+from agent.backbones.schema import rooted
 from agent.errors import BrokenStream
-from memory.records import JsonValue, Message, Reply, StopReason, ToolCall, ToolSpec, Usage
+from memory.records import Image, JsonValue, Message, Reply, StopReason, ToolCall, ToolSpec, Usage
 
 _STOPS: dict[str, StopReason] = {
     "stop": "end",
@@ -24,8 +26,9 @@ _BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
 _ABSURD = 10**10
 
 
-def chat_messages(messages: Sequence[Message]) -> list[dict[str, JsonValue]]:
-    """Messages in wire form. Neighbouring user messages become one: strict chat templates refuse two in a row."""
+def chat_messages(messages: Sequence[Message], images: Sequence[Image] = ()) -> list[dict[str, JsonValue]]:
+    """Messages in wire form. Neighbouring user messages become one: strict chat templates refuse two in a row. The
+    pictures go into the first of them."""
     wire: list[dict[str, JsonValue]] = []
     for message in messages:
         last = wire[-1] if wire else {}
@@ -33,7 +36,16 @@ def chat_messages(messages: Sequence[Message]) -> list[dict[str, JsonValue]]:
             last["content"] = f"{last['content']}\n\n{message.content}"
         else:
             wire.append(_chat_message(message))
+    first = next((message for message in wire if message["role"] == "user"), None) if images else None
+    if first is not None:
+        pictures: list[JsonValue] = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in images]
+        first["content"] = [{"type": "text", "text": first["content"]}, *pictures]
     return wire
+
+
+def data_url(image: Image) -> str:
+    """A picture inside a request."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
 
 
 def chat_tool(tool: ToolSpec) -> dict[str, JsonValue]:
@@ -44,8 +56,8 @@ def chat_tool(tool: ToolSpec) -> dict[str, JsonValue]:
 
 
 def chat_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """``response_format`` that binds the reply to a schema."""
-    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": dict(schema)}}
+    """``response_format`` that binds the reply to a schema. Not "strict": that mode wants every property required."""
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": False, "schema": rooted(schema)}}
 
 
 class ChatAssembly:
@@ -76,6 +88,10 @@ class ChatAssembly:
                 self._add_call(part)
             finish = getattr(choice, "finish_reason", None)
             self._finish = finish if isinstance(finish, str) and finish else self._finish
+
+    def usage(self) -> Usage:
+        """What has been said so far of what the call costs."""
+        return chat_usage(self._usage)
 
     def reply(self, max_output_tokens: int) -> Reply:
         """Raises BrokenStream when the stream had no end, or the server gave up."""

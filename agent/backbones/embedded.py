@@ -27,6 +27,7 @@ class EmbeddedBackbone:
     window = 1_000_000
     supports_schema = True
     supports_tools = False
+    supports_images = False
 
     def __init__(self, counter: TokenCounter | None = None) -> None:
         self._counter = counter or ScriptCounter()

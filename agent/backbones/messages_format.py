@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import base64
 from collections.abc import Sequence
 
-from agent.backbones.base import tool_call
+from agent.backbones.base import tool_call, wire_id
 from agent.backbones.chat_format import count_of
+from agent.backbones.replay import Items
 from agent.errors import BrokenStream
-from memory.records import JsonValue, Message, Reply, StopReason, ToolSpec, Usage
+from memory.records import Image, JsonValue, Message, Reply, StopReason, ToolSpec, Usage
 
 MAX_CACHE_POINTS = 4
 SCHEMA_TOOL = "reply"
@@ -19,12 +20,14 @@ _STOPS: dict[str, StopReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-_NOT_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def split_messages(messages: Sequence[Message]) -> tuple[list[dict[str, JsonValue]], list[dict[str, JsonValue]]]:
+def split_messages(
+    messages: Sequence[Message], images: Sequence[Image] = (), thinking: Items = ()
+) -> tuple[list[dict[str, JsonValue]], list[dict[str, JsonValue]]]:
     """(system blocks, messages). Neighbours of one role share a message; empty texts, which the API refuses, are left
-    out; the last four cache points become ``cache_control``."""
+    out; the last four cache points become ``cache_control``. The pictures begin the first message of the user;
+    ``thinking`` begins the last one of the assistant, as it came."""
     points = {id(message) for message in [each for each in messages if each.cache_point][-MAX_CACHE_POINTS:]}
     system: list[dict[str, JsonValue]] = []
     wire: list[tuple[str, list[JsonValue]]] = []
@@ -40,6 +43,10 @@ def split_messages(messages: Sequence[Message]) -> tuple[list[dict[str, JsonValu
             wire[-1][1].extend(blocks)
         elif blocks:
             wire.append((role, list(blocks)))
+    first = next((content for role, content in wire if role == "user"), [])
+    first[:0] = [_picture(image) for image in images]
+    last = next((content for role, content in reversed(wire) if role == "assistant"), [])
+    last[:0] = thinking
     return system, [{"role": role, "content": content} for role, content in wire]
 
 
@@ -73,6 +80,15 @@ class MessagesAssembly:
             self._count(getattr(event, "usage", None))
         elif kind == "message_stop":
             self._ended = True
+
+    def thinking(self) -> Items:
+        """The thinking blocks of the reply, signatures included, to be sent back unchanged."""
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        return tuple(block.opaque() for block in blocks if block.kind in ("thinking", "redacted_thinking"))
+
+    def usage(self) -> Usage:
+        """What has been said so far of what the call costs."""
+        return self._normalised()
 
     def reply(self, max_output_tokens: int) -> Reply:
         """Raises BrokenStream when the stream had no end."""
@@ -122,6 +138,8 @@ class _Block:
         self.id = str(getattr(start, "id", "") or "")
         self.name = str(getattr(start, "name", "") or "")
         self._parts: list[str] = []
+        self._signature: list[str] = []
+        self._data = str(getattr(start, "data", "") or "")
         if self.kind != "tool_use":  # its input is {} at the start and comes as fragments
             self.add(start)
 
@@ -130,25 +148,33 @@ class _Block:
             value = getattr(delta, name, None)
             if isinstance(value, str):
                 self._parts.append(value)
+        signature = getattr(delta, "signature", None)
+        if isinstance(signature, str):
+            self._signature.append(signature)
 
     def text(self) -> str:
         return "".join(self._parts)
+
+    def opaque(self) -> dict[str, JsonValue]:
+        if self.kind == "redacted_thinking":
+            return {"type": self.kind, "data": self._data}
+        return {"type": self.kind, "thinking": self.text(), "signature": "".join(self._signature)}
 
 
 def _blocks(message: Message) -> list[dict[str, JsonValue]]:
     if message.role == "tool":
         content = message.content if message.content.strip() else "(empty)"
-        return [{"type": "tool_result", "tool_use_id": _wire_id(message.tool_call_id), "content": content}]
+        return [{"type": "tool_result", "tool_use_id": wire_id(message.tool_call_id), "content": content}]
     blocks: list[dict[str, JsonValue]] = []
     if message.content.strip():
         blocks.append({"type": "text", "text": message.content})
     blocks.extend(
-        {"type": "tool_use", "id": _wire_id(call.id), "name": call.name, "input": dict(call.arguments)}
+        {"type": "tool_use", "id": wire_id(call.id), "name": call.name, "input": dict(call.arguments)}
         for call in message.tool_calls
     )
     return blocks
 
 
-def _wire_id(call_id: str) -> str:
-    """The API allows letters, digits, ``_`` and ``-`` in ids; ours have a dot."""
-    return _NOT_ID.sub("_", call_id)
+def _picture(image: Image) -> dict[str, JsonValue]:
+    data = base64.b64encode(image.data).decode("ascii")
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": data}}

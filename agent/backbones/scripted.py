@@ -30,6 +30,7 @@ class ScriptedBackbone:
         window: int = 131_072,
         supports_tools: bool = True,
         supports_schema: bool = True,
+        supports_images: bool = False,
         delay_s: float = 0.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         allow_unused: bool = False,
@@ -39,6 +40,7 @@ class ScriptedBackbone:
         self.window = window
         self.supports_tools = supports_tools
         self.supports_schema = supports_schema
+        self.supports_images = supports_images
         self.calls: list[Request] = []
         self.closed = False
         self._script: Callable[[Request], Outcome] | tuple[Scripted, ...] = (

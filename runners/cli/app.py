@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runners.cli import doctor, policies, replay, run, show, tool
+from runners.cli import doctor, models, policies, replay, run, show, tool
 from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -22,6 +22,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     tool.tool,
     policies.policies,
     replay.replay,
+    models.models,
     doctor.doctor,
 )
 
