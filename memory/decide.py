@@ -79,8 +79,9 @@ def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
     levels = np.full(len(plan.levels), int(Level.PLACEHOLDER), dtype=np.int8)
     held = given.shown > int(Level.PLACEHOLDER)
     levels[: len(held)][held] = given.shown[held]
-    waiting = plan.levels > int(Level.PLACEHOLDER)
-    waiting[: len(held)] &= ~held
+    if plan.kept is not None:
+        levels[plan.kept] = plan.levels[plan.kept]
+    waiting = (plan.levels > int(Level.PLACEHOLDER)) & (levels == Level.PLACEHOLDER)
     rows = np.flatnonzero(waiting)
     if len(rows):
         room = given.budget - given.fixed_tokens - given.recent_tokens - layout.total(levels, given.pool, 0)[0]

@@ -21,10 +21,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from memory.errors import BudgetTooSmall, ContextExhausted
+from memory.errors import BudgetTooSmall, ContextExhausted, MustKeepTooLarge
 from memory.index.chunks import ASSUMED
 from memory.layout import Interleaved, Layout
-from memory.plan import Block, ContextPlan, FittedPlan, FloatArray, IntArray, LevelArray, Pool
+from memory.plan import ContextPlan, FittedPlan, FloatArray, IntArray, LevelArray, Pool
 from memory.records import Level
 
 RECENT_CAPS: tuple[int, ...] = tuple(int(48 * 1.35**power) for power in range(32, -1, -1))
@@ -84,16 +84,14 @@ def fit(plan: ContextPlan, pool: Pool, given: FitInput) -> FittedPlan:
             blocks=plan.blocks,
             ledger_base=layout.base(1),
         )
-    return _last_cuts(levels, plan.blocks, pool, given, FittedPlan(levels, folded, None, 0, unfitted, cuts=1 + taken))
+    return _last_cuts(plan, levels, pool, given, FittedPlan(levels, folded, None, 0, unfitted, cuts=1 + taken))
 
 
-def _last_cuts(
-    levels: LevelArray, blocks: tuple[Block, ...], pool: Pool, given: FitInput, so_far: FittedPlan
-) -> FittedPlan:
+def _last_cuts(plan: ContextPlan, levels: LevelArray, pool: Pool, given: FitInput, so_far: FittedPlan) -> FittedPlan:
     """Cuts 3 and 4: every old chunk is a placeholder by now, but those that must be kept."""
     layout, cuts = given.layout, so_far.cuts
     fixed, recent = given.fixed_tokens, given.recent.tokens(None)
-    kept = sorted(blocks, key=lambda block: block.first)
+    kept = sorted(plan.blocks, key=lambda block: block.first)
     while True:
         cost, folded = layout.total(levels, pool, layout.foldings)
         cost += sum(block.tokens for block in kept)
@@ -113,7 +111,12 @@ def _last_cuts(
                 levels, folded, cap, total, so_far.unfitted_tokens, cuts, blocks=tuple(kept), ledger_base=base
             )
         cuts += 1
-    raise BudgetTooSmall(budget=given.budget, minimum=fixed + clipped + cost)
+    minimum = fixed + clipped + cost
+    if plan.kept is not None and plan.kept.any():
+        without, _ = layout.total(np.where(plan.kept, np.int8(Level.PLACEHOLDER), levels), pool, layout.foldings)
+        if fixed + clipped + without <= given.budget:
+            raise MustKeepTooLarge(needed=minimum, budget=given.budget, count=int(plan.kept.sum()))
+    raise BudgetTooSmall(budget=given.budget, minimum=minimum)
 
 
 def _caps(recent: RecentWindow) -> Iterator[tuple[int | None, int]]:

@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from memory.errors import MustKeepTooLarge
 from memory.layout import RANGE_TOKENS, ledger_tokens
 from memory.plan import HIDDEN, BoolArray, ContextPlan, FloatArray, IntArray, KeyArray, PlanInput, Pool
 from memory.records import Level
@@ -56,7 +55,7 @@ class Offer:
 
 
 def offered(given: PlanInput, config: SelectorConfig) -> Offer:
-    """The offer of a step. Raises MustKeepTooLarge if what must be kept can never fit beside the fixed parts."""
+    """The offer of a step."""
     pool = given.pool
     count = len(pool)
     scores = np.nan_to_num(pool.cosines, nan=0.0, posinf=0.0, neginf=0.0)
@@ -67,11 +66,10 @@ def offered(given: PlanInput, config: SelectorConfig) -> Offer:
     kept = kept[kept < count]
     room = given.budget - given.fixed_tokens - given.recent_tokens
     costs, base = _prices(given, config.rest, room)
-    needed = int(costs[kept].sum())
-    if len(kept) and given.fixed_tokens + base + needed > given.budget:
-        raise MustKeepTooLarge(needed=given.fixed_tokens + base + needed, budget=max(0, given.budget), count=len(kept))
+    # must-keep that does not fit is named by the fit, which knows what else could give way
+    room = max(room - base, int(costs[kept].sum()))
     rest = Level.PLACEHOLDER if config.rest == "placeholder" else None
-    return Offer(pool, scores, np.maximum(scores, 0.0), recency, costs, max(room - base, needed), kept, rest)
+    return Offer(pool, scores, np.maximum(scores, 0.0), recency, costs, room, kept, rest)
 
 
 def _prices(given: PlanInput, rest: str, room: int) -> tuple[IntArray, int]:

@@ -38,6 +38,7 @@ class History:
     contexts: tuple[tuple[int, int, int], ...]
     """(step, budget, which question) of each context built."""
     hostile_blocks: bool
+    must_keep: tuple[str, ...] = ()
 
 
 def history(seed: int) -> History:
@@ -61,7 +62,14 @@ def history(seed: int) -> History:
     scale = rng.choice([0.0, 1.0, 1.0, -1.0])
     query = np.array([rng.gauss(0.2, 1) for _ in range(DIM)])
     query *= scale / np.linalg.norm(query)
-    return History(rng.randrange(WORLDS), config, tuple(query.round(3).tolist()), tuple(contexts), rng.random() < 0.3)
+    return History(
+        rng.randrange(WORLDS),
+        config,
+        tuple(query.round(3).tolist()),
+        tuple(contexts),
+        rng.random() < 0.3,
+        tuple(f"c{rng.randint(1, STEPS)}" for _ in range(rng.choice([0, 0, 0, 2]))),
+    )
 
 
 def _budget(rng: random.Random) -> int:
@@ -70,9 +78,10 @@ def _budget(rng: random.Random) -> int:
 
 
 def walk(name: str, given: History, *, rebuilding: bool = False) -> Walk:
+    options = {"must_keep": given.must_keep} if "must_keep" in POLICIES[name].config.model_fields else {}
     return Walk(
         world(given.world),
-        make_policy(name),
+        make_policy(name, options),
         given.config,
         QUESTIONS[given.contexts[0][2]],
         np.array(given.query),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -58,7 +59,6 @@ class Walk:
     state: SessionState = field(init=False)
     past: SessionState = field(init=False)
     ingested: int = 0
-    form: PlainFormat = FORM
 
     def __post_init__(self) -> None:
         self.state = SessionState(self.world.index, KeyMatrix(1), NONCE)
@@ -70,10 +70,9 @@ class Walk:
             self.policy.ingest(facts)
         self.ingested = max(self.ingested, step - 1)
         old = max(0, step - 1 - self.config.recent)
-        steps = tuple(self.world.step(n, newest=n == step - 1) for n in range(old + 1, step))
-        recent = Recent(steps, self.form, COUNTER)
+        recent = _recent(self.world, old + 1, step)
         ledger = self.config.layout == "ledger"
-        fixed = fixed_tokens(self.question, NONCE, old > 0, self.form, COUNTER, ledger=ledger)
+        fixed = fixed_tokens(self.question, NONCE, old > 0, FORM, COUNTER, ledger=ledger)
         state = self.state
         given = PlanInput(
             step=step,
@@ -84,7 +83,7 @@ class Walk:
             pool=self.pool(old),
             blocks=tuple(state.blocks),
             shown=state.codes if state.previous_tokens is not None else None,
-            recent=tuple(tuple(call.name for call in item.calls) for item in steps),
+            recent=tuple(tuple(call.name for call in item.calls) for item in recent.steps),
         )
         return given, recent
 
@@ -146,8 +145,8 @@ class Walk:
             since=since,
             blocks=tuple(self.state.blocks[block.number - 1] for block in fitted.blocks),
         )
-        messages = render(rendering, self.form, COUNTER)
-        tokens = request_tokens(messages, self.form.tools_text(), COUNTER)
+        messages = render(rendering, FORM, COUNTER)
+        tokens = request_tokens(messages, FORM.tools_text(), COUNTER)
         if not self.rebuilding:
             assert tokens <= min(fitted.tokens, budget), f"{tokens} tokens, bound {fitted.tokens}, budget {budget}"
             check_legal(messages, self.question)
@@ -159,6 +158,12 @@ class Walk:
                 assert (codes[decision.plan.kept] == Level.FULL).all(), "must-keep was cut"
         self.state.remember(codes, step, tokens, messages)
         return messages
+
+
+@cache
+def _recent(world: World, first: int, step: int) -> Recent:
+    """The recent window at ``step``; kept, since every policy meets the same ones and clipping is what costs most."""
+    return Recent(tuple(world.step(n, newest=n == step - 1) for n in range(first, step)), FORM, COUNTER)
 
 
 def _above(codes: LevelArray) -> list[int]:

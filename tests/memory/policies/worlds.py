@@ -133,7 +133,7 @@ def _counts(template: int, digits: int) -> tuple[int, int, int, int]:
     return counts[0], counts[1], counts[2], counts[3]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """400 steps with everything that planning and rendering need of them."""
 
