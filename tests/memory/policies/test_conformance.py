@@ -39,6 +39,8 @@ class History:
     """(step, budget, which question) of each context built."""
     hostile_blocks: bool
     must_keep: tuple[str, ...] = ()
+    folds: tuple[tuple[int, int, str], ...] = ()
+    """What the model folded by itself: (first, last, kind), before the first context that comes after it."""
 
 
 def history(seed: int) -> History:
@@ -69,7 +71,13 @@ def history(seed: int) -> History:
         tuple(contexts),
         rng.random() < 0.3,
         tuple(f"c{rng.randint(1, STEPS)}" for _ in range(rng.choice([0, 0, 0, 2]))),
+        tuple(_fold(rng, contexts[-1][0]) for _ in range(rng.choice([0, 0, 1, 4]))) if contexts[-1][0] > 1 else (),
     )
+
+
+def _fold(rng: random.Random, step: int) -> tuple[int, int, str]:
+    last = rng.randint(1, step - 1)
+    return max(1, last - rng.choice([0, 1, 5, 40, STEPS])), last, rng.choice(["fold", "branch", "subgoal"])
 
 
 def _budget(rng: random.Random) -> int:
@@ -94,9 +102,14 @@ def check(name: str, seed: int) -> int:
     """Walk a history twice, the second time from records; returns the contexts built."""
     given = history(seed)
     first, second = walk(name, given), walk(name, given, rebuilding=True)
-    built = 0
+    built = before = 0
     for step, budget, question in given.contexts:
-        first.question = second.question = QUESTIONS[question]
+        for one in (first, second):
+            one.question = QUESTIONS[question]
+            for fold in given.folds:
+                if before < fold[1] + 1 <= step:
+                    one.fold(*fold)
+        before = step
         try:
             messages = first.context(step, budget)
         except (BudgetTooSmall, ContextExhausted) as fault:
