@@ -20,6 +20,7 @@ SUPERVISED_BORDERS = {
     "agent/session.py": "a run",
     "memory/index/worker.py": "a background job",
     "memory/summaries/child.py": "a background job, in a child process",
+    "memory/summaries/ranges.py": "a job: a model's summary, which extraction stands in for",
     "memory/summaries/worker.py": "a background job",
     "tools/python/inside.py": "code of the model's, in the sandbox",
     "tools/visit/child.py": "a parser on a hostile document, in a child process",

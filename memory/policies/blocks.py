@@ -60,4 +60,5 @@ def text_bound(tokens: int, budget: int) -> int:
 
 def may_ask(given: PlanInput) -> bool:
     """Whether the memory would still have a text made at this step."""
-    return sum(block.published_step == given.step for block in given.blocks) < MAX_BLOCKS_A_STEP
+    newest = given.blocks[-MAX_BLOCKS_A_STEP:]
+    return len(newest) < MAX_BLOCKS_A_STEP or newest[0].published_step < given.step
