@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from memory.frame import defuse
-from memory.records import JsonValue, Message, Observation, Step, ToolSpec
+from memory.records import JsonValue, Message, Observation, Step, ToolCall, ToolSpec
 
 NO_RESULT = "no result: the step was interrupted"
 _SPECIAL = re.compile(r"<(?=\|[^|<>\s]{1,40}\|>)")
@@ -21,13 +22,22 @@ def plain(text: str) -> str:
     return _SPECIAL.sub("(", text) if "<|" in text else text
 
 
-def observed(step: Step, observation: Observation) -> str:
-    """An observation with the id to cite, and its error kind."""
-    label = f"[{step.chunk_id}]" if observation.error is None else f"[{step.chunk_id}] error ({observation.error}):"
-    return f"{label} {plain(defuse(observation.text))}"
+Shape: TypeAlias = Callable[[ToolCall, str], str]
+"""How a dialect shows what a call gave, from the text as it is stored."""
 
 
-def results(step: Step) -> tuple[list[tuple[str, str]], list[str]]:
+def observed(step: Step, observation: Observation, shape: Shape | None = None) -> str:
+    """An observation with the id to cite, and its error kind. ``shape`` is asked for what succeeded."""
+    text = observation.text
+    if observation.error is not None:
+        return f"[{step.chunk_id}] error ({observation.error}): {plain(defuse(text))}"
+    call = next((call for call in step.calls if call.id == observation.call_id), None) if shape else None
+    if shape is not None and call is not None and not observation.refs:
+        text = shape(call, text)
+    return f"[{step.chunk_id}] {plain(defuse(text))}"
+
+
+def results(step: Step, shape: Shape | None = None) -> tuple[list[tuple[str, str]], list[str]]:
     """(call id, text) for every call, in the order of the calls; then texts of observations that belong to none."""
     seen: dict[str, Observation] = {}
     loose: list[str] = []
@@ -38,7 +48,7 @@ def results(step: Step) -> tuple[list[tuple[str, str]], list[str]]:
         else:
             loose.append(observed(step, observation))
     answered = [
-        (call.id, observed(step, seen[call.id]) if call.id in seen else f"[{step.chunk_id}] {NO_RESULT}")
+        (call.id, observed(step, seen[call.id], shape) if call.id in seen else f"[{step.chunk_id}] {NO_RESULT}")
         for call in step.calls
     ]
     return answered, loose

@@ -15,16 +15,26 @@ MAX_URLS = 64
 MAX_GLIMPSES = 256
 MAX_QUERIES = 4
 MAX_ASKED = 24
+MAX_SMALL = 12
+"""URLs and steps that a small model chooses from."""
 Schema = Mapping[str, JsonValue]
 
 
-def legal_schema(tools: Sequence[ToolSpec], situation: Situation) -> dict[str, JsonValue]:
+def legal_schema(tools: Sequence[ToolSpec], situation: Situation, *, small: bool = False) -> dict[str, JsonValue]:
     """What may be done at this step: one object schema, or ``anyOf`` of several. ``answer`` is always reachable.
 
-    The description says what a compressed context may no longer show: pages visited, queries asked.
+    The description says what a compressed context may no longer show: pages visited, queries asked. ``small``: for the
+    smallest models, which write a thought only to copy it and never stop visiting: search, visit and answer alone, one
+    query or page at a time, and an answer names the step that shows it.
     """
     offered = {tool.name: tool for tool in tools}
-    branches = [_branch(name, offered, situation) for name in legal_actions(list(offered), situation)]
+    if small:
+        names = [name for name in legal_actions(list(offered), situation) if name in ("search", "visit", "answer")]
+        if "visit" in situation.last_tools:
+            names = [name for name in names if name != "visit"]
+        branches = [_small_branch(name, situation) for name in names]
+    else:
+        branches = [_branch(name, offered, situation) for name in legal_actions(list(offered), situation)]
     text = _description(situation)
     if len(branches) == 1:
         return {"description": text, **branches[0]}
@@ -145,6 +155,28 @@ def _branch(name: str, offered: Mapping[str, ToolSpec], situation: Situation) ->
         "type": "object",
         "properties": {"thought": text, "action": {"type": "string", "enum": [name]}, **fields},
         "required": ["action", *required],
+        "additionalProperties": False,
+    }
+
+
+def _small_branch(name: str, situation: Situation) -> dict[str, JsonValue]:
+    full: dict[str, JsonValue] = {"type": "string", "minLength": 1}
+    match name:
+        case "search":
+            fields: dict[str, JsonValue] = {"queries": {"type": "array", "items": full, "minItems": 1, "maxItems": 1}}
+        case "visit":
+            one: dict[str, JsonValue] = {"type": "string", "enum": list(situation.listed[-MAX_SMALL:])}
+            fields = {"urls": {"type": "array", "items": one, "minItems": 1, "maxItems": 1}}
+        case _:
+            first = max(1, situation.step - situation.task_step + 1)
+            steps = list(range(max(first, situation.step - MAX_SMALL), situation.step))
+            fields = {"answer": full}
+            if steps:
+                fields["source"] = {"type": "string", "enum": [f"c{number}" for number in reversed(steps)]}
+    return {
+        "type": "object",
+        "properties": {"action": {"type": "string", "enum": [name]}, **fields},
+        "required": ["action", *fields],
         "additionalProperties": False,
     }
 

@@ -59,7 +59,44 @@ def _tongyi(options: DialectOptions) -> Dialect:
 def _guided(options: DialectOptions) -> Dialect:
     from agent.dialects.guided import MAX_OUTPUT_TOKENS, GuidedDialect
 
-    return GuidedDialect(max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS)
+    return GuidedDialect(max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS, sampling=options.sampling)
 
 
-_MAKERS: dict[str, Callable[[DialectOptions], Dialect]] = {"native": _native, "tongyi": _tongyi, "guided": _guided}
+def _guided_small(options: DialectOptions) -> Dialect:
+    from agent.dialects.guided import MAX_OUTPUT_TOKENS, GuidedDialect
+
+    cap = options.max_output_tokens or MAX_OUTPUT_TOKENS
+    return GuidedDialect(max_output_tokens=cap, small=True, sampling=options.sampling)
+
+
+def _websailor(options: DialectOptions) -> Dialect:
+    from agent.dialects.tongyi import MAX_OUTPUT_TOKENS
+    from agent.dialects.websailor import WebsailorDialect
+
+    return WebsailorDialect(
+        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
+        sampling=options.sampling,
+        today=options.today,
+        task_key=options.task_key,
+    )
+
+
+def _react_text(options: DialectOptions) -> Dialect:
+    from agent.dialects.react_text import MAX_OUTPUT_TOKENS, ReactTextDialect
+
+    return ReactTextDialect(
+        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
+        sampling=options.sampling,
+        today=options.today,
+        task_key=options.task_key,
+    )
+
+
+_MAKERS: dict[str, Callable[[DialectOptions], Dialect]] = {
+    "native": _native,
+    "tongyi": _tongyi,
+    "websailor": _websailor,
+    "react-text": _react_text,
+    "guided": _guided,
+    "guided-small": _guided_small,
+}

@@ -18,6 +18,7 @@ from agent.dialects.base import Decision, Situation
 from agent.dialects.formats import answer_messages, function_json, plain, results, turn_messages
 from agent.dialects.parsing import call_of, clean_object, parse_json, parse_object, unfenced, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
+from agent.dialects.shapes import trained_shape
 from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.chunking import arguments_text
@@ -52,7 +53,7 @@ class TongyiFormat:
     today: str = ""
 
     def preamble(self, question: str) -> tuple[Message, ...]:
-        lines = "\n".join(json.dumps(_trained_tool(tool), ensure_ascii=False) for tool in self.tools)
+        lines = "\n".join(json.dumps(trained_tool(tool), ensure_ascii=False) for tool in self.tools)
         python = f"{prompt('tongyi_python')}\n" if any(tool.name == "python" for tool in self.tools) else ""
         system = prompt("tongyi").replace("{python}", python).replace("{tools}", lines)
         if self.today:
@@ -65,7 +66,7 @@ class TongyiFormat:
         thought = f"<think>\n{_inert(step.thought)}\n</think>\n" if step.thought else ""
         if step.answer:
             return answer_messages(step, f"{thought}<answer>{_inert(step.answer)}</answer>")
-        answered, loose = results(step)
+        answered, loose = results(step, trained_shape)
         written = thought + "\n".join(_call_text(call) for call in step.calls)
         texts = [*(text for _, text in answered), *loose] or [f"[{step.chunk_id}] noted; go on."]
         response = "\n".join(f"<tool_response>\n{_inert(text)}\n</tool_response>" for text in texts)
@@ -83,6 +84,7 @@ class TongyiDialect:
     """Text in, text out. ``today`` (ISO date) is part of the system prompt; it must not change within a session."""
 
     name = "tongyi"
+    own_sampling = SAMPLING
 
     def __init__(
         self,
@@ -93,7 +95,7 @@ class TongyiDialect:
         task_key: str = "",
     ) -> None:
         self._max_output_tokens = max_output_tokens
-        self._sampling = sampling or SAMPLING
+        self._sampling = sampling or self.own_sampling
         self._today = today
         self._task_key = task_key
 
@@ -184,7 +186,7 @@ def _call_text(call: ToolCall) -> str:
     return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments_text(arguments)}}}\n</tool_call>'
 
 
-def _trained_tool(tool: ToolSpec) -> dict[str, JsonValue]:
+def trained_tool(tool: ToolSpec) -> dict[str, JsonValue]:
     """A tool's JSON line. The source of PythonInterpreter travels in ``<code>``, so it has no parameters."""
     if tool.name == "python":
         empty: dict[str, JsonValue] = {"type": "object", "properties": {}, "required": []}
