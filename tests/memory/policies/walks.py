@@ -212,6 +212,7 @@ def check_order(messages: Sequence[Message], codes: LevelArray, blocks: tuple[Bl
         kind = frames[0][4]
         assert [match[4] for match in frames] == [kind, f"/{kind}"], f"a forged frame: {[match[0] for match in frames]}"
         assert frames[-1].end() == len(section) - 1
+        assert section.count(NONCE) == 2, "a text holds the session's nonce"
     if not len(codes):
         assert not sections
         return
