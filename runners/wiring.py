@@ -123,11 +123,14 @@ async def _build(
     wanted = ToolboxRequest(config, inputs, request.environment, recall, request.progress, control=control.tools)
     toolset = await open_toolbox(wanted, stack)
     spending = Spending(config.limits, clock, store, await _spent(store))
-    summaries, blocks = _summaries(config, request.environment, store, counter, clock, spending)
+    encoder = _encoder(config, request.environment, stack)
+    policy = make_policy(config.policy.name, config.policy.options.model_dump(by_alias=True))
+    judge = encoder if "fidelity" in policy.needs else None
+    summaries, blocks = _summaries(config, request.environment, store, counter, clock, spending, judge)
     parts = MemoryParts(
         store=store,
-        encoder=_encoder(config, request.environment, stack),
-        policy=make_policy(config.policy.name, config.policy.options.model_dump(by_alias=True)),
+        encoder=encoder,
+        policy=policy,
         form=dialect.step_format(toolset.specs),
         counter=counter,
         clock=clock,
@@ -244,11 +247,20 @@ def _summaries(
     counter: TokenCounter,
     clock: Clock,
     spending: Spending,
+    judge: Encoder | None,
 ) -> tuple[SummaryWorker | None, BlockMaker]:
-    """What summarises steps, and what summarises runs of them; one completion, which the worker closes."""
+    """What summarises steps, and what summarises runs of them; one completion, which the worker closes. ``judge``: the
+    encoder that measures what summaries preserve, where the policy asks for it."""
     model = config.summary_backbone or config.backbone
     completion = _backbone(model, environment) if config.summaries.kind == "llm" else None
     worker = build_worker(
-        config.summaries, store, clock, counter, completion, window=model.window, record=spending.record
+        config.summaries,
+        store,
+        clock,
+        counter,
+        completion,
+        window=model.window,
+        record=spending.record,
+        encoder=judge,
     )
     return worker, build_blocks(config.summaries, counter, completion, window=model.window, record=spending.record)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from memory.chunking import full_text
-from memory.ports import ChunkStore, Clock, Completion, TokenCounter
+from memory.ports import ChunkStore, Clock, Completion, Encoder, TokenCounter
 from memory.stored import UsageRow
 from memory.summaries.base import Summariser, SummaryJob
 from memory.summaries.config import SummaryConfig
+from memory.summaries.fidelity import MeasuredSummariser
 from memory.summaries.llm import LlmSummariser
 from memory.summaries.process import ExtractiveSummariser
 from memory.summaries.worker import SummaryWorker
@@ -23,9 +24,11 @@ def build_worker(
     *,
     window: int = 32_000,
     record: Callable[[UsageRow], Awaitable[None]] | None = None,
+    encoder: Encoder | None = None,
 ) -> SummaryWorker | None:
     """None when summaries are off. ``window``: input and output tokens of the completion, which the
-    worker will close. ``record``: told of every model call (default: the store).
+    worker will close. ``record``: told of every model call (default: the store). ``encoder``: with one, the fidelity of
+    every view is measured (for policies that need it).
 
     Raises ValueError when ``kind`` is ``llm`` and there is no completion.
     """
@@ -38,6 +41,9 @@ def build_worker(
         summariser = LlmSummariser(completion, config, counter, window=window, record=record or store.add_usage)
     else:
         summariser = ExtractiveSummariser(config, counter)
+
+    if encoder is not None:
+        summariser = MeasuredSummariser(summariser, encoder)
 
     async def load(number: int) -> SummaryJob:
         return await stored_job(store, number)

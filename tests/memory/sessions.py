@@ -50,14 +50,16 @@ async def open_memory(
     store = await SqliteStore.open(path, create=True)
     counter, clock = ScriptCounter(), FakeClock()
     settings = summaries or SummaryConfig(publish="lockstep")
+    encoder, chosen = encoder or HashingEncoder(), make_policy(policy, options)
+    judge = encoder if "fidelity" in chosen.needs else None
     parts = MemoryParts(
         store=store,
-        encoder=encoder or HashingEncoder(),
-        policy=make_policy(policy, options),
+        encoder=encoder,
+        policy=chosen,
         form=PlainFormat(system),
         counter=counter,
         clock=clock,
-        summaries=build_worker(settings, store, clock, counter),
+        summaries=build_worker(settings, store, clock, counter, encoder=judge),
         blocks=blocks or build_blocks(settings, counter),
         lockstep=settings.publish == "lockstep",
     )
