@@ -44,6 +44,29 @@ Lambdas = Annotated[
 Layouts = Annotated[
     str, typer.Option("--layout", metavar="A,B", help="interleaved, ledger.", rich_help_panel=_COMPARED)
 ]
+Planted = Annotated[
+    bool,
+    typer.Option(
+        "--planted",
+        help="FILE is a folder of multi-hop questions and pages: one long session of visits, whose facts are asked for "
+        "again 10 to 10,000 steps later.",
+        rich_help_panel=_MEASURED,
+    ),
+]
+Visits = Annotated[
+    int, typer.Option("--visits", min=20, metavar="N", help="Of a planted session.", rich_help_panel=_MEASURED)
+]
+Sessions = Annotated[
+    int, typer.Option("--sessions", min=1, metavar="N", help="Planted sessions.", rich_help_panel=_MEASURED)
+]
+Evidence = Annotated[
+    bool,
+    typer.Option(
+        "--evidence",
+        help="FILE is LongMemEval or LoCoMo: are the labelled turns shown, and can the answer be read in them?",
+        rich_help_panel=_MEASURED,
+    ),
+]
 Chained = Annotated[bool, typer.Option("--chain", help="All runs one after another, as one session.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N runs.")]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave runs out that cannot be read, and count them.")]
@@ -68,6 +91,10 @@ def replay(
     scope: Scoped = "history",
     lambdas: Lambdas = "",
     layout: Layouts = "",
+    planted: Planted = False,
+    visits: Visits = 1_200,
+    sessions: Sessions = 1,
+    evidence: Evidence = False,
     chained: Chained = False,
     limit: Limit = None,
     skip_broken: SkipBroken = False,
@@ -106,7 +133,10 @@ def replay(
     request = ReplayRequest(
         files=files,
         variants=compared,
+        mode="planted" if planted else "evidence" if evidence else "steps",
         chained=chained,
+        visits=visits,
+        sessions=sessions,
         limit=limit,
         skip_broken=skip_broken,
         seed=seed,

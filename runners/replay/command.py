@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from agent.pricing import ModelPrice
 from runners.errors import UsageFault
+from runners.replay.evidence import EvidenceJob, read_dialogues
+from runners.replay.planted import PlantedJob, build_session, read_collection
 from runners.replay.readers.files import read_files
 from runners.replay.recording import chain
 from runners.replay.report import ReplayReport
 from runners.replay.rows import difference_rows, result_rows, session_rows
 from runners.replay.variants import Plan, VariantRequest, make_plan
 from runners.replay.working import Job, Outcome, ReplayJob, Settings, run_jobs
+
+Mode: TypeAlias = Literal["steps", "planted", "evidence"]
+"""Next-step recall on recorded runs; planted recall; evidence recall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,13 @@ class ReplayRequest:
 
     files: Sequence[Path]
     variants: VariantRequest
+    mode: Mode = "steps"
     chained: bool = False
+    visits: int = 1_200
+    sessions: int = 1
+    """Planted sessions, seeded one after another."""
+    probes: int = 100
+    """Most probes at one distance in one planted session."""
     limit: int | None = None
     skip_broken: bool = False
     seed: int = 0
@@ -38,15 +50,45 @@ class ReplayRequest:
 def replay(request: ReplayRequest) -> ReplayReport:
     """Recorded runs under every variant. Raises UsageFault, ConfigError or EncoderFault; nothing is written."""
     plan = make_plan(request.variants)
+    jobs, skipped = MODES[request.mode](request, plan)
+    if not jobs:
+        raise UsageFault("nothing is left to replay")
+    outcomes = run(jobs, plan, request)
+    return report_of(outcomes, plan, request, len(jobs), skipped)
+
+
+def _steps(request: ReplayRequest, plan: Plan) -> Jobs:
     reading = read_files(request.files, skip_broken=request.skip_broken)
     recordings = reading.recordings[: request.limit]
     if request.chained:
         recordings = (chain(recordings),)
-    if not recordings:
-        raise UsageFault("--limit leaves no recorded run")
-    jobs: list[Job] = [ReplayJob(recording, plan.variants) for recording in recordings]
-    outcomes = run(jobs, plan, request)
-    return report_of(outcomes, plan, request, len(recordings), reading.broken)
+    return [ReplayJob(recording, plan.variants) for recording in recordings], reading.broken
+
+
+def _planted(request: ReplayRequest, plan: Plan) -> Jobs:
+    jobs: list[Job] = []
+    skipped: list[str] = []
+    for folder in request.files:
+        questions, pages = read_collection(folder)
+        for seed in range(request.seed, request.seed + request.sessions):
+            built = build_session(questions, pages, request.visits, seed, request.probes)
+            jobs.append(PlantedJob(built.recording, built.probes, plan.variants))
+            skipped.append(f"seed {seed}: {built.unusable} of {len(questions)} questions cannot be probed")
+    return jobs, skipped
+
+
+def _evidence(request: ReplayRequest, plan: Plan) -> Jobs:
+    dialogues = [dialogue for path in request.files for dialogue in read_dialogues(path)]
+    return [EvidenceJob(one.recording, one.asked, plan.variants) for one in dialogues[: request.limit]], ()
+
+
+Jobs: TypeAlias = tuple[Sequence[Job], Sequence[str]]
+"""What there is to do, and what was left out of it."""
+MODES: Mapping[Mode, Callable[[ReplayRequest, Plan], Jobs]] = {
+    "steps": _steps,
+    "planted": _planted,
+    "evidence": _evidence,
+}
 
 
 def run(jobs: Sequence[Job], plan: Plan, request: ReplayRequest) -> list[Outcome]:

@@ -52,20 +52,19 @@ class Walk:
     previous: int | None = None
     codes: LevelArray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     ended: bool = False
+    _ingested: int = 0
 
     def __post_init__(self) -> None:
         self.policy = make_policy(self.variant.policy, self.variant.options)
 
-    def steps(self, last: int | None = None) -> Iterator[Shown]:
-        """The context before every step up to ``last`` (default: the recording's), in order."""
-        run = self.run
-        for step in range(1, (last or len(run)) + 1):
-            if step > 1:
-                self.policy.ingest(run.index.facts[step - 2])
-            yield self.take(step)
+    def steps(self) -> Iterator[Shown]:
+        """The context before every step, in order."""
+        for step in range(1, len(self.run) + 1):
+            yield self.step(step)
 
-    def take(self, step: int) -> Shown:
-        """The context before ``step``; remembered as the latest."""
+    def step(self, step: int) -> Shown:
+        """The context before ``step``; steps are taken one after another, and each is remembered as the latest."""
+        self._ingest(step)
         given = self.given(step)
         decision = None if self.ended else self._decided(given, self.run.window(step))
         shown = self._shown(step, given, decision)
@@ -75,6 +74,7 @@ class Walk:
 
     def ask(self, step: int, question: str, cosines: FloatArray) -> Shown:
         """The context that ``question`` alone would get before ``step``; nothing of it is remembered."""
+        self._ingest(step)
         kept = list(self.blocks)
         given = self.given(step, question, cosines)
         decision = None if self.ended else self._decided(given, self.run.window(step))
@@ -101,6 +101,11 @@ class Walk:
             recent=tuple(facts.tools for facts in run.index.facts[old : step - 1]),
         )
 
+    def _ingest(self, step: int) -> None:
+        for facts in self.run.index.facts[self._ingested : step - 1]:
+            self.policy.ingest(facts)
+        self._ingested = max(self._ingested, step - 1)
+
     def _pool(self, step: int, old: int, question: str | None, cosines: FloatArray | None) -> Pool:
         run, needs = self.run, self.policy.needs
         pool = run.index.pool(old, run.cosine_rows[step] if cosines is None else cosines)
@@ -109,7 +114,7 @@ class Walk:
         if "keys" in needs:
             pool = replace(pool, keys=run.keys[:old])
         if "fidelity" in needs:
-            pool = replace(pool, fidelity=run.index.fidelity(old))
+            pool = replace(pool, fidelity=run.fidelity(old))
         if "kinds" in needs:
             pool = replace(pool, kinds=tuple(facts.kind for facts in run.index.facts[:old]))
         return pool

@@ -6,7 +6,7 @@ Keys and query vectors go through the shared key cache, so that a second replay 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,7 @@ from memory.summaries import checks
 from memory.summaries.base import SummaryJob
 from memory.summaries.config import SummaryConfig
 from memory.summaries.extractive import head_and_tail, summarise
+from memory.summaries.fidelity import measured
 from memory.text.words import tokenize
 from runners.replay.glimpses import written_out
 from runners.replay.recording import Recording
@@ -77,6 +78,8 @@ class Prepared:
     windows: dict[int, Recent] = field(default_factory=dict)
     fixed: dict[tuple[str, bool, bool], int] = field(default_factory=dict)
     lexicon: LexicalIndex | None = None
+    measured: bool = False
+    """Whether the views' fidelity is in the index."""
 
     def __len__(self) -> int:
         return len(self.chunks)
@@ -139,6 +142,13 @@ class Prepared:
             self.lexical_rows[step] = scores
         return scores
 
+    def fidelity(self, count: int) -> FloatArray:
+        """(count, 4) as a session measures it when a view is made; here once, when a policy first asks."""
+        if not self.measured:
+            self.index.set_views(_measured_views(self))
+            self.measured = True
+        return self.index.fidelity(count)
+
     def view_text(self, row: int, level: Level) -> str:
         """The body shown of a chunk at a level that it has by itself."""
         if level is Level.FULL:
@@ -166,6 +176,22 @@ def prepare(recording: Recording, tools: Toolkit, recent: int) -> Prepared:
     nonce = hashlib.sha256(recording.id.encode()).hexdigest()[:8]
     form = PlainFormat(recording.system)
     return Prepared(recording, chunks, texts, tuple(bodies), index, keys, tools.encoder.id, recent, tools, form, nonce)
+
+
+def _measured_views(run: Prepared) -> Iterator[tuple[int, Level, int, float | None]]:
+    """What `ChunkIndex.set_views` takes, of every view that is there."""
+    for row, (brief, detailed) in enumerate(run.views):
+        tokens = run.index.pool(row + 1, np.zeros(row + 1)).tokens[row]
+        views = [
+            View(row + 1, level, text, int(tokens[level]))
+            for level, text in ((Level.BRIEF, brief), (Level.DETAILED, detailed))
+            if text
+        ]
+        if views:
+            rows = run.tools.encoder.encode_documents([view.text for view in views])
+            cosines = (rows @ run.keys[row]).astype(np.float64)
+            for view in measured(views, run.texts[row], cosines):
+                yield view.chunk, view.level, view.tokens, view.fidelity
 
 
 def question_of(recording: Recording, step: Step) -> str:

@@ -32,8 +32,8 @@ class Totals:
     """Tokens counted on the rendered requests."""
     cached: int | None = None
     """Of these, what repeats the request before from its start."""
-    output: int = 0
     cost: float | None = None
+    """US dollars, with what the model wrote at each step as output."""
     spread: float = 0.0
     """Sum over contexts of the standard deviation of the old chunks' cosines."""
     scored: int = 0
@@ -65,26 +65,25 @@ class Traffic:
         over = shown.decision.fitted.unfitted_tokens > shown.given.budget
         wide = len(shown.given.pool) > 1
         self._curve.append((shown.step, shown.tokens))
-        output = output_tokens(self._run.recording.steps[shown.step - 1], self._run)
         self._totals = replace(
             totals,
             contexts=totals.contexts + 1,
             tokens=totals.tokens + shown.tokens,
             history_tokens=totals.history_tokens + shown.history_tokens,
             longevity=totals.longevity or (shown.step if over else None),
-            output=totals.output + output,
             spread=totals.spread + (float(shown.given.pool.cosines.std()) if wide else 0.0),
             scored=totals.scored + wide,
         )
         if self._rendering:
-            self._price_of(shown, output)
+            self._price_of(shown)
 
     def totals(self) -> Totals:
         """The sums so far, with a thinned curve."""
         stride = max(1, len(self._curve) // 400)
         return replace(self._totals, curve=tuple(self._curve[::stride]))
 
-    def _price_of(self, shown: Shown, output: int) -> None:
+    def _price_of(self, shown: Shown) -> None:
+        output = output_tokens(self._run.recording.steps[shown.step - 1], self._run)
         tokens, cached = self._renderer.render(shown)
         totals = self._totals
         cost = None

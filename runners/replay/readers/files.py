@@ -5,9 +5,7 @@ A broken line names its file and line. With ``skip_broken`` it is left out and c
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from runners.errors import UsageFault
+from runners.replay.jsonlines import content, lines
 from runners.replay.readers import alibaba, atif, normalised, own
 from runners.replay.recording import Recording
 
@@ -58,7 +57,7 @@ def _recordings(path: Path) -> Iterator[Recording | str]:
     if name.endswith(".json"):
         yield from _whole(path, family)
         return
-    rows = list(_lines(path))
+    rows = list(lines(path))
     if rows and isinstance(rows[0][1], Mapping) and own.is_row(rows[0][1]):
         yield own.read_rows(rows, str(path))
         return
@@ -69,35 +68,12 @@ def _recordings(path: Path) -> Iterator[Recording | str]:
 
 def _whole(path: Path, family: str) -> Iterator[Recording | str]:
     try:
-        value = json.loads(_bytes(path))
+        value = json.loads(content(path))
     except (ValueError, RecursionError) as fault:
         yield f"{path}: not JSON: {fault}"
         return
     for number, item in enumerate(value if isinstance(value, list) else [value], start=1):
         yield _read(item, family, f"{path}: run {number}")
-
-
-def _lines(path: Path) -> Iterator[tuple[int, object]]:
-    """(line number, decoded value); a text is what is wrong with the line."""
-    for number, line in enumerate(_bytes(path).split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as fault:
-            yield number, f"{path}:{number}: not JSON: {fault}"
-            continue
-        yield number, f"{path}:{number}: not a JSON object" if not isinstance(value, dict) else value
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.name.endswith(".gz") else data
-    except OSError as fault:
-        raise UsageFault(f"{path}: cannot be read: {fault.strerror or fault}") from fault
-    except (EOFError, zlib.error) as fault:
-        raise UsageFault(f"{path}: a damaged gzip file: {fault}") from fault
 
 
 def _read(value: object, family: str, where: str) -> Recording | str:
