@@ -27,7 +27,7 @@ from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, 
 from runners.request import ConfigRequest
 from tools.python.tool import PythonConfig
 from tools.search.config import SearchConfig
-from tools.visit.tool import VisitConfig
+from tools.visit.config import VisitConfig
 from tools.web.policy import FetchConfig
 
 LABELS = frozenset({"profile", "variant"})

@@ -16,8 +16,6 @@ from tools.visit.files import FileReader
 from tools.visit.window import places, windows
 from tools.visit.worker import ExtractionWorker
 
-_EXTRA = {".xlsx", ".xls", ".docx", ".pptx", ".ods"}
-
 
 class FilesConfig(BaseModel):
     """``window_chars``: the most text of a file in one observation. ``max_bytes``: larger files are refused."""
@@ -42,7 +40,9 @@ class ParseFileTool:
     """``parse_file`` over an allow-list. Names are base names; of two files with one name the path tells them apart."""
 
     name: ClassVar[str] = "parse_file"
-    description: ClassVar[str] = "Read a file attached to the question (PDF, CSV, JSON, text, Markdown, HTML)."
+    description: ClassVar[str] = (
+        "Read a file attached to the question (PDF, spreadsheets, documents, slides, CSV, JSON, text, HTML)."
+    )
     arguments: type[FileArguments] = FileArguments
 
     def __init__(self, files: Sequence[Path], config: FilesConfig | None = None) -> None:
@@ -87,8 +87,6 @@ class ParseFileTool:
         raise ToolError("not_found", f"no attached file {wanted[:200]!r}; attached: {', '.join(self._files)}")
 
     def _extract(self, file: Path) -> Extracted:
-        if file.suffix.lower() in _EXTRA:
-            raise ToolError("unsupported", f"{file.suffix} files need the extra: pip install 'longstride[files]'")
         try:
             if file.stat().st_size > self._config.max_bytes:
                 raise ToolError("too_large", f"the file is larger than {self._config.max_bytes // 1_000_000} MB")

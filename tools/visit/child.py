@@ -38,7 +38,7 @@ def _done(job: dict[str, str], body: bytes) -> dict[str, object]:
         return {"failed": "the document needs too much memory", "kind": "too_large"}
     except Exception as error:  # noqa: BLE001 - supervised border: whatever a parser throws is the document's failure
         return {"failed": f"extraction failed ({type(error).__name__}: {error})"[:300]}
-    return {"title": found.title, "text": found.text, "notes": list(found.notes)}
+    return {"title": found.title, "text": found.text, "notes": list(found.notes), "whole": found.whole}
 
 
 def _extract(kind: str, body: bytes, content_type: str, url: str, limit_s: float) -> Extracted:
@@ -46,6 +46,14 @@ def _extract(kind: str, body: bytes, content_type: str, url: str, limit_s: float
         from tools.visit.pdf_text import pdf_text
 
         return pdf_text(body, limit_s * _SOFT_SHARE)
+    if kind in ("xlsx", "xls", "docx", "pptx", "odf"):
+        from tools.visit.office import office_text
+
+        return office_text(kind, body, limit_s * _SOFT_SHARE)
+    if kind == "ipynb":
+        from tools.visit.notebook import notebook_text
+
+        return notebook_text(body)
     from tools.visit.html_text import html_text
 
     return html_text(body, content_type, url, crude=kind == "crude")

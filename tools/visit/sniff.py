@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["html", "pdf", "json", "csv", "markdown", "text", "binary"]
+Kind: TypeAlias = Literal[
+    "html", "pdf", "json", "csv", "xml", "markdown", "text", "ipynb", "xlsx", "docx", "pptx", "odf", "xls", "binary"
+]
+"""``xls``: any Office file of before 2007 or an encrypted one, which have one container, and the binary .xlsb."""
 
 _MAGIC = tuple(
     bytes.fromhex(start)
     for start in (
-        *("504b0304", "1f8b", "526172211a", "377abcaf", "425a68", "fd377a585a"),  # zip, gz, rar, 7z, bz2, xz
+        *(
+            "504b0506",
+            "504b0708",
+            "1f8b",
+            "526172211a",
+            "377abcaf",
+            "425a68",
+            "fd377a585a",
+        ),  # empty zip, gz, rar, 7z, bz2, xz
         *("89504e47", "ffd8ff", "47494638", "52494646", "00000100"),  # png, jpeg, gif, riff, ico
-        *("7f454c46", "4d5a9000", "0061736d", "d0cf11e0"),  # elf, exe, wasm, old Office
+        *("7f454c46", "4d5a9000", "0061736d"),  # elf, exe, wasm
         *("4f676753", "494433", "53514c69746520666f726d6174"),  # ogg, mp3, sqlite
     )
 )
+_ZIP, _OLE = bytes.fromhex("504b0304"), bytes.fromhex("d0cf11e0")
+_PARTS: dict[bytes, Kind] = {
+    b"xl/workbook.bin": "xls",
+    b"xl/workbook.xml": "xlsx",
+    b"word/document.xml": "docx",
+    b"ppt/presentation.xml": "pptx",
+    b"mimetypeapplication/vnd.oasis.opendocument": "odf",
+}
+_OFFICE: dict[str, Kind] = {
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".xlsb": "xls", ".docx": "docx", ".docm": "docx", ".pptx": "pptx",
+    ".ods": "odf", ".odt": "odf", ".odp": "odf",
+}  # fmt: skip
 _BY_TYPE: dict[str, Kind] = {
     "text/html": "html",
     "application/xhtml+xml": "html",
@@ -25,7 +48,10 @@ _BY_TYPE: dict[str, Kind] = {
     "text/csv": "csv",
     "text/tab-separated-values": "csv",
     "text/markdown": "markdown",
-    "application/xml": "text",
+    "application/x-ndjson": "json",
+    "application/x-ipynb+json": "ipynb",
+    "application/xml": "xml",
+    "text/xml": "xml",
     "application/javascript": "text",
 }
 BY_SUFFIX: dict[str, Kind] = {
@@ -34,6 +60,15 @@ BY_SUFFIX: dict[str, Kind] = {
     ".xhtml": "html",
     ".pdf": "pdf",
     ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".jsonld": "json",
+    ".geojson": "json",
+    ".ipynb": "ipynb",
+    ".xml": "xml",
+    ".rss": "xml",
+    ".atom": "xml",
+    ".svg": "xml",
     ".csv": "csv",
     ".tsv": "csv",
     ".md": "markdown",
@@ -52,8 +87,9 @@ def sniff(content_type: str, body: bytes, suffix: str = "") -> Kind:
     head = body[:_PROBE]
     if b"%PDF-" in head[:1024]:
         return "pdf"
-    if head.startswith(_MAGIC) or head[4:8] == b"ftyp":
-        return "binary"
+    packed = _packed(head, body, suffix.lower())
+    if packed is not None:
+        return packed
     label = content_type.split(";", 1)[0].strip().lower()
     declared = _BY_TYPE.get(label)
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0").lower()
@@ -61,16 +97,30 @@ def sniff(content_type: str, body: bytes, suffix: str = "") -> Kind:
         return "html"
     if declared == "pdf" or (declared is None and _looks_binary(head)):
         return "binary"
+    by_suffix = BY_SUFFIX.get(suffix.lower())
+    if by_suffix == "ipynb" and start.startswith(b"{"):
+        return "ipynb"
     if declared is not None:
         return declared
     if label.endswith("+json"):
         return "json"
-    by_suffix = BY_SUFFIX.get(suffix.lower())
+    if start.startswith(b"<?xml") or label.endswith("+xml"):
+        return "xml"
     if by_suffix is not None and by_suffix != "pdf":
         return by_suffix
     if label and not label.startswith("text/") and not label.endswith("+xml") and label != "application/octet-stream":
         return "binary"
     return "text"
+
+
+def _packed(head: bytes, body: bytes, suffix: str) -> Kind | None:
+    """The kind of an archive, an office file or a medium, None for none of these. An office file is known by the names
+    of its parts, or by its own; any other archive is never unpacked."""
+    if head.startswith(_ZIP):
+        return next((kind for mark, kind in _PARTS.items() if mark in body), _OFFICE.get(suffix, "binary"))
+    if head.startswith(_OLE):
+        return "xls"
+    return "binary" if head.startswith(_MAGIC) or head[4:8] == b"ftyp" else None
 
 
 def _looks_binary(head: bytes) -> bool:

@@ -18,7 +18,7 @@ import tools
 from memory.records import ErrorKind
 from tools.visit.extracted import Extracted, Unreadable
 
-Job: TypeAlias = Literal["html", "crude", "pdf"]
+Job: TypeAlias = Literal["html", "crude", "pdf", "xlsx", "xls", "docx", "pptx", "odf", "ipynb"]
 _ROOT = str(Path(tools.__file__).resolve().parent.parent)
 _START = f"import sys; sys.path.insert(0, {_ROOT!r}); from tools.visit.child import main; main()"
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP")
@@ -39,10 +39,11 @@ class _Answer(BaseModel):
     title: str = ""
     text: str = ""
     notes: tuple[str, ...] = ()
+    whole: str = ""
 
 
 class ExtractionWorker:
-    """Runs HTML and PDF extraction out of process, one document at a time. Blocking and thread-safe."""
+    """Runs extraction out of process, one document at a time. Blocking and thread-safe."""
 
     def __init__(self, limit_s: float = 20.0) -> None:
         self._limit_s = limit_s
@@ -66,7 +67,7 @@ class ExtractionWorker:
         answer = TypeAdapter(_Answer).validate_json(raw)
         if answer.failed:
             raise Unreadable(answer.failed, answer.kind)
-        return Extracted(answer.title, answer.text, answer.notes)
+        return Extracted(answer.title, answer.text, answer.notes, answer.whole)
 
     def close(self) -> None:
         """End the child, if any, also in the middle of a document. The worker cannot be used again."""

@@ -16,7 +16,8 @@ from tests.tools.web.loopback import FakeResolver, Site, answer, connections, re
 from tools.base import CallContext, ToolError
 from tools.search.corpus import LocalCorpus
 from tools.visit.cache import Document, PageCache
-from tools.visit.tool import VisitArguments, VisitConfig, VisitTool
+from tools.visit.config import VisitConfig
+from tools.visit.tool import VisitArguments, VisitTool
 from tools.visit.window import for_goal, places, windows
 from tools.web.client import Fetcher
 from tools.web.policy import FetchConfig
