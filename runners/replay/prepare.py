@@ -180,10 +180,10 @@ def prepare(recording: Recording, tools: Toolkit, recent: int) -> Prepared:
 
 def _measured_views(run: Prepared) -> Iterator[tuple[int, Level, int, float | None]]:
     """What `ChunkIndex.set_views` takes, of every view that is there."""
+    tokens = run.index.pool(len(run), np.zeros(len(run))).tokens
     for row, (brief, detailed) in enumerate(run.views):
-        tokens = run.index.pool(row + 1, np.zeros(row + 1)).tokens[row]
         views = [
-            View(row + 1, level, text, int(tokens[level]))
+            View(row + 1, level, text, int(tokens[row, level]))
             for level, text in ((Level.BRIEF, brief), (Level.DETAILED, detailed))
             if text
         ]
