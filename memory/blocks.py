@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from memory.chunking import full_text
 from memory.errors import SummaryFailed
 from memory.frame import block as rendered
 from memory.frame import guard_nonce
-from memory.plan import Block, NeedsSummary
+from memory.index.chunks import ChunkIndex
+from memory.plan import FOLDED, Block, LevelArray, NeedsSummary
 from memory.ports import BlockMaker, ChunkStore, TokenCounter
 from memory.records import Level
 from memory.render import range_line
@@ -16,7 +19,6 @@ from memory.state import SessionState
 
 SOURCE_TOKENS = 60_000
 """What a text is made from: a longer range is taken at a coarser level, as far as its views exist."""
-PAGE = 256
 
 
 async def make_block(
@@ -42,32 +44,38 @@ async def add_block(store: ChunkStore, state: SessionState, made: Block) -> None
 async def source_texts(
     store: ChunkStore, state: SessionState, counter: TokenCounter, first: int, last: int, step: int
 ) -> list[str]:
-    """The chunks ``first``-``last`` as a history would show them, at the finest level at which they stay within
-    `SOURCE_TOKENS`: one rendered block each; where even their lines are too many, the older ones as one range line."""
-    costs = state.index.pool(last, np.zeros(last)).tokens[first - 1 :]
-    level = next((level for level in reversed(Level) if costs[:, level].sum() <= SOURCE_TOKENS), None)
-    if level is not None and level is not Level.PLACEHOLDER:
-        return await _bodies(store, state, first, last, level, step)
-    lines = int((costs[::-1, Level.PLACEHOLDER].cumsum() <= SOURCE_TOKENS).sum())
-    older = last - lines
-    texts = [range_line(state.index, first - 1, older, counter, state.nonce)] if older >= first else []
-    lines_of = ((facts.number, guard_nonce(facts.placeholder, state.nonce)) for facts in state.index.facts[older:last])
-    return [*texts, *(rendered(number, Level.PLACEHOLDER, line) for number, line in lines_of)]
+    """The chunks ``first``-``last`` as a history would show them, within `SOURCE_TOKENS`."""
+    codes = source_codes(state.index, first, last)
+    numbers = np.arange(first, last + 1)
+    bodies = {
+        chunk.step.number: full_text(chunk.step) for chunk in await store.chunks(numbers[codes == Level.FULL].tolist())
+    }
+    partial = numbers[(codes == Level.DETAILED) | (codes == Level.BRIEF)].tolist()
+    for view in await store.views(partial, at_step=step):
+        if view.level == codes[view.chunk - first]:
+            bodies[view.chunk] = view.text
+    return source_blocks(state.index, counter, state.nonce, first, codes, bodies)
 
 
-async def _bodies(store: ChunkStore, state: SessionState, first: int, last: int, level: Level, step: int) -> list[str]:
-    shown = state.index.shown_as(np.full(last, int(level), dtype=np.int8))[first - 1 :]
-    texts: list[str] = []
-    for start in range(first, last + 1, PAGE):
-        numbers = range(start, min(start + PAGE, last + 1))
-        levels = {number: Level(int(shown[number - first])) for number in numbers}
-        whole = [number for number in numbers if levels[number] is Level.FULL]
-        bodies = {chunk.step.number: full_text(chunk.step) for chunk in await store.chunks(whole)}
-        partial = [number for number in numbers if levels[number] is not Level.FULL]
-        for view in await store.views(partial, at_step=step):
-            if view.level is levels[view.chunk]:
-                bodies[view.chunk] = view.text
-        for number in numbers:
-            body = bodies.get(number, state.index.facts[number - 1].placeholder)
-            texts.append(rendered(number, levels[number], guard_nonce(body, state.nonce)))
+def source_codes(index: ChunkIndex, first: int, last: int) -> LevelArray:
+    """(last - first + 1,) how each chunk is shown to whoever makes the text: all at the finest level at which they stay
+    within `SOURCE_TOKENS`, aliases resolved; where even their lines are too many, the older ones FOLDED."""
+    costs = index.pool(last, np.zeros(last)).tokens[first - 1 :]
+    for level in reversed(Level):
+        if costs[:, level].sum() <= SOURCE_TOKENS:
+            return index.shown_as(np.full(last, int(level), dtype=np.int8))[first - 1 :]
+    lines = costs[::-1, Level.PLACEHOLDER].cumsum()[::-1] <= SOURCE_TOKENS
+    return np.where(lines, np.int8(Level.PLACEHOLDER), np.int8(FOLDED)).astype(np.int8)
+
+
+def source_blocks(
+    index: ChunkIndex, counter: TokenCounter, nonce: str, first: int, codes: LevelArray, bodies: Mapping[int, str]
+) -> list[str]:
+    """The rendered blocks, one a chunk, one range line for what is FOLDED. ``bodies``: texts above PLACEHOLDER."""
+    folded = int((codes == FOLDED).sum())
+    texts = [range_line(index, first - 1, first - 1 + folded, counter, nonce)] if folded else []
+    for number, code in enumerate(codes[folded:].tolist(), first + folded):
+        body = bodies.get(number, "") if code > Level.PLACEHOLDER else ""
+        level = Level(code) if body else Level.PLACEHOLDER
+        texts.append(rendered(number, level, guard_nonce(body or index.facts[number - 1].placeholder, nonce)))
     return texts

@@ -23,6 +23,7 @@ from memory.summaries import checks, prompts
 from memory.summaries.condense import condense
 from memory.summaries.config import SummaryConfig
 from memory.summaries.extractive import cut
+from memory.summaries.prompts import Profile
 from memory.tokens import request_tokens
 
 ATTEMPTS = 2
@@ -60,15 +61,29 @@ class ExtractiveBlocks:
 
     async def make(self, need: NeedsSummary, number: int, step: int, texts: Sequence[str], question: str) -> Block:
         """Never fails: where there is nothing to say, the text says so."""
-        previous = need.merge.text if need.merge else ""
-        text = await self.condensed(texts, question, text_room(need, self._counter), previous)
-        return sealed(need, number, step, text, self.producer, self._counter)
+        profile = self._config.profile
+        return await asyncio.to_thread(extracted, need, number, step, texts, question, self._counter, profile)
 
     async def condensed(self, texts: Sequence[str], question: str, tokens: int, previous: str = "") -> str:
         """`condense` off the event loop."""
         return await asyncio.to_thread(
             condense, texts, question, tokens, self._counter.count, previous=previous, profile=self._config.profile
         )
+
+
+def extracted(
+    need: NeedsSummary,
+    number: int,
+    step: int,
+    texts: Sequence[str],
+    question: str,
+    counter: TokenCounter,
+    profile: Profile = "research",
+) -> Block:
+    """The extractive block, here and now: for replays, and for the thread of `ExtractiveBlocks`."""
+    previous = need.merge.text if need.merge else ""
+    text = condense(texts, question, text_room(need, counter), counter.count, previous=previous, profile=profile)
+    return sealed(need, number, step, text, ExtractiveBlocks.producer, counter)
 
 
 class LlmBlocks:
