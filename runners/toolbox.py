@@ -15,6 +15,7 @@ from runners.environment import Environment
 from runners.errors import UsageFault
 from tools.search.base import CorpusFault, SearchProvider
 from tools.toolset import AnyTool, Toolset
+from tools.visit.goal import GoalExtractor
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class ToolboxRequest:
     provider: SearchProvider | None = None
     """Stands in for what the configuration would make: for hosts with a search of their own."""
     hosts: Mapping[str, str] = field(default_factory=dict)
+    extractor: GoalExtractor | None = None
+    """Reads long pages for a goal; None ranks their passages. Whoever made it closes its completion."""
     control: tuple[AnyTool, ...] = ()
     """What the policy needs the model to be able to call (`agent.control`)."""
 
@@ -99,6 +102,7 @@ async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[st
 
 
 def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, str]) -> list[AnyTool]:
+    from runners.extracting import renderer
     from runners.searching import blocklist
     from tools.search.tool import SearchTool
     from tools.visit.tool import VisitTool
@@ -106,7 +110,13 @@ def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, 
 
     config, blocked = request.config, blocklist(request.config)
     fetcher = Fetcher(config.fetch, hosts=hosts, blocked=blocked)
-    visit = VisitTool(fetcher, request.environment.home / "cache" / "pages", config.visit)
+    visit = VisitTool(
+        fetcher,
+        request.environment.home / "cache" / "pages",
+        config.visit,
+        extractor=request.extractor,
+        renderer=renderer(config, fetcher),
+    )
     return [SearchTool(provider, config.search, blocked), visit]
 
 
@@ -115,7 +125,8 @@ def _files(request: ToolboxRequest) -> list[AnyTool]:
         return []
     from tools.files import ParseFileTool
 
-    return [ParseFileTool([Path(name) for name in request.inputs.files])]
+    shown = request.config.backbone.supports_images
+    return [ParseFileTool([Path(name) for name in request.inputs.files], pictures_shown=shown)]
 
 
 async def _python(request: ToolboxRequest) -> list[AnyTool]:

@@ -74,7 +74,11 @@ def test_secrets_are_forgotten_and_nothing_else() -> None:
 def test_a_configured_name_is_a_secret_too(tmp_path: Path) -> None:
     variables = {**HOME, "ODD": CANARY, "OPENAI_API_BASE": "http://x/v1", "PATH": "/bin"}
     environment = read_environment(variables, tmp_path, also=("ODD",))
-    assert environment.variables() == {"LONGSTRIDE_HOME": str(environment.home), "ODD": CANARY, "OPENAI_BASE_URL": "http://x/v1"}
+    assert environment.variables() == {
+        "LONGSTRIDE_HOME": str(environment.home),
+        "ODD": CANARY,
+        "OPENAI_BASE_URL": "http://x/v1",
+    }
     assert forget_secrets(variables, also=("ODD",)) == ("ODD",)
 
 
@@ -86,7 +90,12 @@ def test_the_example_names_every_variable() -> None:
 
 def test_nobody_else_reads_the_environment() -> None:
     """But for what makes a child's environment, or runs in one."""
-    children = {"tools/python/inside.py", "tools/visit/worker.py", "memory/summaries/child.py"}
+    children = {
+        "tools/python/inside.py",
+        "tools/visit/worker.py",
+        "tools/visit/browser.py",
+        "memory/summaries/child.py",
+    }
     readers = {
         path.relative_to(ROOT).as_posix()
         for package in ("agent", "memory", "tools", "runners")

@@ -21,6 +21,9 @@ from tools.visit.robots import Robots
 from tools.visit.worker import ExtractionWorker
 from tools.web.client import Fetcher, Page
 
+_LITTLE_CHARS = 400
+_RENDERED = "rendered by a browser"
+
 
 class Renderer(Protocol):
     """Turns a fetched page into the page that a browser would show."""
@@ -98,12 +101,18 @@ class PageReader:
         await admitted(url)
         page = await self._fetcher.fetch(str(url), admitted)
         try:
-            return await self._extracted(page, notes)
-        except ToolError as error:
-            if self._renderer is None or not isinstance(error, _NoText):
+            document = await self._extracted(page, notes)
+        except _NoText:
+            if self._renderer is None:
                 raise
-        rendered = await self._renderer.render(page)
-        return await self._extracted(rendered, [*notes, "rendered by a browser"])
+            return await self._extracted(await self._renderer.render(page), [*notes, _RENDERED])
+        if self._renderer is None or not _needs_scripts(page, document):
+            return document
+        try:
+            rendered = await self._extracted(await self._renderer.render(page), [*notes, _RENDERED])
+        except ToolError:
+            return document
+        return rendered if len(rendered.text) > len(document.text) else document
 
     async def _extracted(self, page: Page, notes: list[str]) -> Document:
         if page.status >= 400:
@@ -124,6 +133,11 @@ class PageReader:
 
 class _NoText(ToolError):
     """A page that a browser may have more to say about."""
+
+
+def _needs_scripts(page: Page, document: Document) -> bool:
+    """Next to no text, and scripts: perhaps a page that they would write."""
+    return len(document.text) < _LITTLE_CHARS and b"<script" in page.body.lower()
 
 
 def _status_error(page: Page) -> ToolError:
