@@ -77,7 +77,8 @@ def test_pacms_carries_its_value_and_a_bound() -> None:
     """F = 0.9 + 0.6 with both groups covered; no set within the budget has more."""
     made = plan("pacms", given(keyed([0.9, 0.9, 0.6], groups=[0, 0, 2]), budget=AROUND + 2_000))
     assert made.objective == pytest.approx(0.9 + 0.9 + 0.6)
-    assert made.upper_bound is not None and made.upper_bound >= made.objective - 1e-9
+    assert made.objective is not None and made.upper_bound is not None
+    assert made.upper_bound >= made.objective - 1e-9
 
 
 def test_the_fill_ends_where_a_chunk_does_not_fit_and_mmr_goes_on() -> None:
