@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from memory.plan import FloatArray, IntArray
 from memory.selection import kernels
 from memory.selection.coverage import Problem
@@ -19,6 +21,8 @@ class NumbaEngine:
         return kernels.first_gains(*_arrays(problem), best.copy(), levels)
 
     def gains(self, problem: Problem, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
+        # one layout only: another would be compiled anew
+        candidates, levels = np.ascontiguousarray(candidates), np.ascontiguousarray(levels)
         return kernels.gains(*_arrays(problem), best.copy(), candidates, levels)
 
     def greedy(

@@ -52,8 +52,8 @@ class Rows:
 class Problem:
     """n candidates with L levels each, covering m clients.
 
-    ``value`` (m,) is r in units of ``unit``, at most 1; ``own`` (n,) which client a candidate is, -1 if none, and
-    ``own_weight`` (n,) its c_jj; ``fidelity`` (n, L) is phi, non-decreasing along a row, and ``scale`` (n, L) is
+    ``value`` (m,) is r in units of ``unit``, at most 1; ``own`` (n,) which client a candidate is, -1 if its row says
+    all, and ``own_weight`` (n,) its c_jj; ``fidelity`` (n, L) is phi, non-decreasing along a row, and ``scale`` (n, L)
     phi * c; ``costs`` (n, L) tokens, non-decreasing. Covers and gains are float32, three times as fast as float64.
     """
 
@@ -65,6 +65,7 @@ class Problem:
     fidelity: Float32Array
     scale: Float32Array
     costs: IntArray
+    damping: float
 
     @property
     def levels(self) -> int:

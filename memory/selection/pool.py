@@ -43,18 +43,24 @@ class Pool:
         return len(self.value)
 
     def problem(self, rows: Rows, own: NDArray[Any]) -> Problem:
-        """The problem of covering all with ``rows``; ``own`` (n,) the cosine of each item with itself."""
+        """The problem of covering all with ``rows``; ``own`` (n,) the cosine of each item with itself.
+
+        Undamped dense rows hold it already. Left in its place there, it does not change the order of a sum, and equal
+        items have equal gains to the last bit.
+        """
+        told = rows.dense and self.damping == 1
         unit = float(self.value.max(initial=0.0)) or 1.0
         fidelity = self.fidelity.astype(np.float32, order="C")
         return Problem(
             rows,
             (self.value / unit).astype(np.float32),
             unit,
-            np.arange(len(self)),
+            np.full(len(self), -1) if told else np.arange(len(self)),
             (1 - self.damping + self.damping * np.maximum(own, 0)).astype(np.float32),
             fidelity,
             np.float32(self.damping) * fidelity,
             np.ascontiguousarray(self.costs),
+            self.damping,
         )
 
 

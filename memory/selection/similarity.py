@@ -31,7 +31,9 @@ class Cosines:
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"cosines must be a square matrix, not of shape {matrix.shape}")
         # the sum is not finite as soon as one cosine is not, at a fifth of the price of looking at each
-        if not np.isfinite(matrix.sum(dtype=np.float64)):
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(matrix.sum(dtype=np.float64))
+        if not finite:
             raise ValueError("cosines must be finite")
         object.__setattr__(self, "matrix", matrix)
 

@@ -93,10 +93,16 @@ def solve(
 
 
 def _bound(problem: Problem, run: Run, extra: IntArray, room: int, worker: Engine) -> float:
-    """F of the run plus the most that anything within ``room`` could still add to it. Old gains are upper bounds;
-    those that the first bound leans on are computed anew, once."""
-    bound, price = knapsack_bound(run.gains, extra, room)
-    gains = run.gains.copy()
-    candidates, levels = np.nonzero(gains > price * extra)
-    gains[candidates, levels] = worker.gains(problem, run.best, candidates, levels)
-    return problem.objective(run.best) + min(bound, knapsack_bound(gains, extra, room)[0])
+    """F of the run plus the most that anything within ``room`` could still add to it.
+
+    Old gains are upper bounds; those that the result leans on are computed anew until it leans on new ones only, which
+    is as good as computing all.
+    """
+    gains, old = run.gains.copy(), run.gains > 0
+    while True:
+        bound, price = knapsack_bound(gains, extra, room)
+        candidates, levels = np.nonzero(old & (gains >= price * extra))
+        if not len(candidates):
+            return problem.objective(run.best) + bound
+        gains[candidates, levels] = worker.gains(problem, run.best, candidates, levels)
+        old[candidates, levels] = False

@@ -87,7 +87,7 @@ def _shortlist(problem: Problem, wide: IntArray, floor: IntArray, most: int) -> 
 def _part(problem: Problem, keys: Float32Array, chosen: IntArray, clients: IntArray) -> Problem:
     """The problem of the candidates ``chosen`` and ``clients``, with all cosines."""
     place = np.minimum(np.searchsorted(clients, chosen), len(clients) - 1)
-    own = np.where(clients[place] == chosen, place, -1)
+    own = np.where((clients[place] == chosen) & (problem.damping < 1), place, -1)
     return Problem(
         Rows.of_matrix(keys[chosen] @ keys[clients].T),
         problem.value[clients],
@@ -97,4 +97,5 @@ def _part(problem: Problem, keys: Float32Array, chosen: IntArray, clients: IntAr
         problem.fidelity[chosen],
         problem.scale[chosen],
         problem.costs[chosen],
+        problem.damping,
     )
