@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
+import configs
 from memory.config import MemoryConfig
 from memory.errors import BudgetTooSmall, ContextExhausted
 from memory.policies.registry import POLICIES, make_policy
@@ -39,6 +43,7 @@ class History:
     """(step, budget, which question) of each context built."""
     hostile_blocks: bool
     must_keep: tuple[str, ...] = ()
+    variant: int = 0
     folds: tuple[tuple[int, int, str], ...] = ()
     """What the model folded by itself: (first, last, kind), before the first context that comes after it."""
 
@@ -71,6 +76,7 @@ def history(seed: int) -> History:
         tuple(contexts),
         rng.random() < 0.3,
         tuple(f"c{rng.randint(1, STEPS)}" for _ in range(rng.choice([0, 0, 0, 2]))),
+        rng.randrange(60),
         tuple(_fold(rng, contexts[-1][0]) for _ in range(rng.choice([0, 0, 1, 4]))) if contexts[-1][0] > 1 else (),
     )
 
@@ -85,8 +91,19 @@ def _budget(rng: random.Random) -> int:
     return rng.choice([rng.randint(-5, 300), int(10 ** rng.uniform(2, 4.5)), int(10 ** rng.uniform(3, 4)), 10**7])
 
 
+@cache
+def packaged(name: str) -> tuple[dict[str, object], ...]:
+    """The options of every packaged file of a policy."""
+    files = sorted((Path(configs.__file__).parent / "policies").glob("*.yaml"))
+    policies = [yaml.safe_load(file.read_text("utf-8"))["policy"] for file in files]
+    return tuple({key: policy[key] for key in policy if key != "name"} for policy in policies if policy["name"] == name)
+
+
 def walk(name: str, given: History, *, rebuilding: bool = False) -> Walk:
-    options = {"must_keep": given.must_keep} if "must_keep" in POLICIES[name].config.model_fields else {}
+    variants = packaged(name)
+    options = dict(variants[given.variant % len(variants)])
+    if "must_keep" in options:
+        options |= {"must_keep": given.must_keep, "rest": ("hidden", "placeholder")[given.variant % 2]}
     return Walk(
         world(given.world),
         make_policy(name, options),
