@@ -23,11 +23,20 @@ from memory.errors import MemoryFault
 from memory.records import JsonValue
 from runners.config import RunConfig
 from runners.environment import KEYS, SETTINGS, Environment
+from runners.errors import RunnerFault
+from runners.searching import VARIABLES, blocklist, live_providers, open_search, provider_line
 from tools.python.local import detect_sandbox
+from tools.visit.browser import find_chromium
 
 State: TypeAlias = Literal["ok", "warn", "fail"]
 MIN_DISK_MB = 500
-EXTRAS = {"bge": "sentence_transformers", "local": "xllamacpp"}
+EXTRAS = {
+    "bge": "sentence_transformers",
+    "browser": "playwright",
+    "files": "openpyxl",
+    "local": "xllamacpp",
+    "search": "ddgs",
+}
 """Extra -> the module that shows it is installed."""
 
 
@@ -66,6 +75,8 @@ def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]
     yield Check("policy", "ok", f"{config.policy.variant or config.policy.name} (profile {config.profile})")
     yield guarded("backbone", lambda: _backbone(config, environment), (AgentFault,))
     yield guarded("encoder", lambda: _encoder(config, environment), (MemoryFault,))
+    yield guarded("search", lambda: _search(config, environment), (RunnerFault,))
+    yield _browser(config)
     yield _sandbox()
 
 
@@ -98,6 +109,27 @@ def _encoder(config: RunConfig, environment: Environment) -> Check:
     length = float(np.linalg.norm(encoder.encode_query("a test")))
     state: State = "ok" if abs(length - 1) < 0.01 else "fail"
     return Check("encoder", state, f"{encoder.id}, {encoder.dim} dimensions, window {encoder.max_tokens} tokens")
+
+
+def _search(config: RunConfig, environment: Environment) -> Check:
+    """The providers that a run without a corpus would ask; nobody is asked now."""
+    blocklist(config)
+    if config.search.offline:
+        return Check("search", "ok", "offline: recorded searches only")
+    chosen = live_providers(config.search, environment)
+    if not chosen:
+        return Check("search", "warn", "no web search: a run needs --corpus", f"set one of {VARIABLES}")
+    asyncio.run(open_search(config.search, environment).aclose())
+    return Check("search", "ok", ", then ".join(provider_line(one, environment) for one in chosen))
+
+
+def _browser(config: RunConfig) -> Check:
+    found = find_chromium(config.visit.browser_path)
+    if found is None:
+        state: State = "fail" if config.visit.browser == "auto" else "warn"
+        return Check("browser", state, "no Chromium: pages that need JavaScript show no text", "install chromium")
+    used = "renders pages without text" if config.visit.browser == "auto" else "not used (visit.browser: off)"
+    return Check("browser", "ok", f"{found}, {used}")
 
 
 def _sandbox() -> Check:

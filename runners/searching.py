@@ -72,6 +72,16 @@ def blocklist(config: RunConfig) -> Blocklist:
     return Blocklist(entries)
 
 
+def provider_line(config: ProviderConfig, environment: Environment) -> str:
+    """A provider as ``doctor`` shows it: its server when it is not its own, and its key masked."""
+    if config.name == KEYLESS:
+        return f"{KEYLESS} (no key, best effort)"
+    shape = SHAPES[config.name]
+    base = config.base_url or environment.setting(shape.urls[0])
+    key = f"{config.key_env or shape.keys[0]} ***" if shape.header else ""
+    return f"{config.name} ({', '.join(part for part in (key, base) if part)})"
+
+
 def _made(config: ProviderConfig, environment: Environment) -> SearchProvider:
     if config.name == KEYLESS:
         from tools.search.ddgs import DdgsProvider

@@ -52,6 +52,13 @@ Corpus: TypeAlias = Annotated[
 Files: TypeAlias = Annotated[
     list[Path] | None, typer.Option("--file", metavar="PATH", help="A file to give the agent; repeatable.")
 ]
+Offline: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        help="Use recorded searches and pages only, and say what was not recorded. A corpus is searched as always.",
+    ),
+]
 Steps: TypeAlias = Annotated[
     int | None, typer.Option("--steps", min=1, metavar="N", help="Stop after this many steps.", rich_help_panel=_CONFIG)
 ]
@@ -73,6 +80,10 @@ LogLevel: TypeAlias = Annotated[
     typer.Option("--log-level", help="What is logged to stderr.", rich_help_panel=_OUTPUT),
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show the result only.", rich_help_panel=_OUTPUT)]
+
+
+OFFLINE: tuple[str, ...] = ("search.offline=true", "visit.offline=true")
+"""The options that ``--offline`` stands for."""
 
 
 def config_request(

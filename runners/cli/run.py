@@ -9,12 +9,14 @@ import typer
 
 from runners.cli.exits import status_code
 from runners.cli.options import (
+    OFFLINE,
     Backbone,
     ConfigFile,
     Corpus,
     Files,
     JsonFile,
     LogLevel,
+    Offline,
     Out,
     Overrides,
     Policy,
@@ -43,6 +45,7 @@ def run(
     config: ConfigFile = None,
     overrides: Overrides = None,
     steps: Steps = None,
+    offline: Offline = False,
     out: Out = None,
     json_file: JsonFile = None,
     log_level: LogLevel = "warning",
@@ -64,8 +67,8 @@ def run(
     forget_secrets()
     if not question.strip():
         raise UsageFault("the question is empty")
-    limit = [f"limits.max_steps={steps}"] if steps else []
-    settings = load_config(config_request(profile, policy, backbone, config, [*(overrides or ()), *limit]))
+    asked = [*([f"limits.max_steps={steps}"] if steps else []), *(OFFLINE if offline else ())]
+    settings = load_config(config_request(profile, policy, backbone, config, [*(overrides or ()), *asked]))
     inputs = Inputs(corpus, tuple(str(path.resolve()) for path in files or ()))
     check_inputs(inputs)
     check_json(json_file)

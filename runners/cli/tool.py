@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from runners.cli.exits import DONE, FAILED
-from runners.cli.options import Backbone, ConfigFile, Corpus, Files, JsonFile, Overrides, config_request
+from runners.cli.options import (
+    OFFLINE,
+    Backbone,
+    ConfigFile,
+    Corpus,
+    Files,
+    JsonFile,
+    Offline,
+    Overrides,
+    config_request,
+)
 
 ToolName = Annotated[str, typer.Argument(help="search, visit, python or parse_file.")]
 ToolArguments = Annotated[str, typer.Argument(help="Its arguments as a JSON object.", metavar="'{...}'")]
@@ -21,6 +31,7 @@ def tool(
     backbone: Backbone = None,
     config: ConfigFile = None,
     overrides: Overrides = None,
+    offline: Offline = False,
     json_file: JsonFile = None,
 ) -> None:
     """Run one tool once and show what a model would see. Exit code 1 when the tool failed."""
@@ -44,7 +55,8 @@ def tool(
         raise UsageFault(f"the arguments are not JSON: {fault}") from fault
     if not isinstance(given, dict):
         raise UsageFault("the arguments are not a JSON object")
-    settings = load_config(config_request(None, None, backbone, config, overrides))
+    asked = [*(overrides or ()), *(OFFLINE if offline else ())]
+    settings = load_config(config_request(None, None, backbone, config, asked))
     inputs = Inputs(corpus, tuple(str(path.resolve()) for path in files or ()))
     check_inputs(inputs)
     request = ToolboxRequest(settings, inputs, environment)

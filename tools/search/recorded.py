@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tools.recordings import Recordings
 from tools.search.base import Hit, SearchProvider
 
 FORMAT = 1
+_LOGGER = logging.getLogger(__name__)
 _MAX_BYTES = 64_000_000
 
 
@@ -76,6 +78,7 @@ class RecordedSearch:
     @staticmethod
     def _replayed(query: str, recorded: _Answer | None) -> list[Hit]:
         if recorded is None:
+            _LOGGER.warning("offline: no recording of the search %r", query)
             raise ToolError("not_found", f"offline: the search {query[:200]!r} was not recorded, and nothing is asked")
         if recorded.failed is not None:
             raise ToolError(recorded.failed, recorded.message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,7 @@ from tools.visit.robots import Robots
 from tools.visit.worker import ExtractionWorker
 from tools.web.client import Fetcher, Page
 
+_LOGGER = logging.getLogger(__name__)
 _LITTLE_CHARS = 400
 _RENDERED = "rendered by a browser"
 
@@ -86,9 +88,11 @@ class PageReader:
         recorded = self._cache.get(key, self._clock())
         if recorded is not None:
             return recorded
-        raise self._cache.failure(key, self._clock()) or ToolError(
-            "not_found", "offline: this page was not recorded, and nothing is fetched"
-        )
+        failure = self._cache.failure(key, self._clock())
+        if failure is None:
+            _LOGGER.warning("offline: no recording of the page %s", key)
+            failure = ToolError("not_found", "offline: this page was not recorded, and nothing is fetched")
+        raise failure
 
     async def _fetched(self, url: httpx.URL) -> Document:
         notes: list[str] = []
