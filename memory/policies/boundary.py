@@ -35,7 +35,7 @@ class BoundaryConfig(BaseModel):
     """Most steps of a subgoal."""
     tokens: int = Field(600, ge=100, le=32_000)
     """Most tokens of the text of one subgoal."""
-    share: float = Field(0.4, gt=0, le=1)
+    share: float = Field(0.6, gt=0, le=1)
     """Part of the budget for the texts of finished subgoals."""
 
     def rule(self) -> BoundaryRule:
