@@ -38,6 +38,17 @@ def test_every_policy_is_documented() -> None:
     assert not [name for name in POLICIES if f"`{name}`" not in text()]
 
 
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_every_policy_has_its_section(name: str) -> None:
+    """What it does, when to use it, cost, source, every option, and what was measured."""
+    page = (ROOT / "docs" / "policies.md").read_text("utf-8")
+    (section,) = re.findall(rf"^## `{name}`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    for part in ("**Use it**", "**Cost**", "**From**", "**Options**", "**Measured**"):
+        assert section.count(f"* {part}") == 1, part
+    fields = POLICIES[name].config.model_fields.items()
+    assert not [key for key, field in fields if f"`{field.alias or key}`" not in section]
+
+
 @pytest.mark.parametrize("report", [RunReport, CitationReport, ShowReport, StepReport, Check])
 def test_every_json_field_is_documented(report: type) -> None:
     page = (ROOT / "docs" / "json.md").read_text("utf-8")
