@@ -66,6 +66,12 @@ class Limits:
         """None without a limit."""
         return None if self.config.max_steps is None else max(0, self.config.max_steps - self._steps)
 
+    @property
+    def seconds_left(self) -> float | None:
+        """None without a limit."""
+        limit = self.config.max_seconds
+        return None if limit is None else max(0.0, limit - (self._clock.monotonic() - self._started))
+
     def spent(self) -> Spent:
         return Spent(
             steps=self._steps,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.dialects.base import Decision, Dialect
-from agent.errors import ContextTooLong, ParseFailure, Status, Stop
+from agent.errors import BackboneFault, ContextTooLong, ParseFailure, Status, Stop
 from agent.events import Bus, ModelReplied, StepCommitted, StepStarted, ToolFinished, ToolStarted
 from agent.guards import Guards
 from agent.situation import Tracker
@@ -17,7 +18,7 @@ from memory.errors import BudgetTooSmall
 from memory.manager import Memory
 from memory.plan import Context
 from memory.ports import Completion
-from memory.records import Observation, Reply, Step, StepKind, ToolCall
+from memory.records import Image, Observation, Reply, Request, Step, StepKind, ToolCall, Usage
 from memory.stored import Intent, UsageRow
 from tools.toolset import Toolset
 
@@ -41,6 +42,8 @@ class Loop:
     tracker: Tracker
     window: Window
     bus: Bus
+    images: tuple[Image, ...] = ()
+    """Pictures that belong to the questions; the window leaves room for them."""
     bad_replies: int = 0
     refusals: int = 0
 
@@ -81,15 +84,33 @@ class Loop:
             self.bus.emit(StepStarted.of(context, self.memory.pending_summaries))
             situation = self.tracker.situation(context, self.spending.limits.steps_left)
             request = self.dialect.request(context, self.toolset.specs, situation)
+            if self.images:
+                request = replace(request, images=self.images)
             started = time.monotonic()
             try:
-                reply = await self.backbone.complete(request)
+                reply = await self.ask(request, context.step)
             except ContextTooLong as fault:
                 await self.window.shrink(context.tokens, fault)
                 continue
             self.window.observe(context.tokens, reply.usage)
             self.bus.emit(ModelReplied(context.step, reply.usage, time.monotonic() - started))
             return context, reply
+
+    async def ask(self, request: Request, step: int) -> Reply:
+        """One call. What its retries take counts: their time ends the run, what they cost is recorded."""
+        limits = self.spending.limits
+        try:
+            async with asyncio.timeout(limits.seconds_left) as time_left:
+                return await self.backbone.complete(request)
+        except TimeoutError as fault:
+            if not time_left.expired():
+                raise
+            limit = limits.config.max_seconds
+            raise Stop("budget", f"limit of {limit:g} seconds reached during a model call (max_seconds)") from fault
+        except BackboneFault as fault:
+            if fault.usage != Usage():
+                await self.spending.record(UsageRow(step, "lost", self.backbone.name, fault.usage))
+            raise
 
     async def assemble(self) -> Context:
         """The next context. Where the provider's own limit, not the configured one, leaves no room, the run stops."""

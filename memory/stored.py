@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from memory.records import JsonValue, Step, Usage
 
-Purpose: TypeAlias = Literal["step", "summary", "judge", "extract"]
+Purpose: TypeAlias = Literal["step", "summary", "judge", "extract", "lost"]
+"""``lost``: replies that broke on the way, paid for and never used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,15 @@ from runners.clock import SystemClock
 from runners.config import RunConfig, config_hash, config_tree, stored_config
 from runners.environment import Environment
 from runners.errors import ConfigError
+from runners.extracting import goal_extractor
 from runners.folders import SessionFolder
+from runners.pictures import PICTURE_TOKENS, read_pictures
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
 
 ENCODER_KEY = "OPENAI_API_KEY"
 """The key that a `/v1/embeddings` server is sent."""
-PROVIDERS = frozenset({"openai", "anthropic"})
+PROVIDERS = frozenset({"openai", "anthropic", "local"})
 """Backbone kinds whose reported prompt tokens calibrate our counter."""
 
 
@@ -120,9 +122,14 @@ async def _build(
     dialect = make_dialect(config.dialect, options)
     recall = Recall(store, counter, config.memory.glimpse_page)
     control = control_for(config.policy.name)
-    wanted = ToolboxRequest(config, inputs, request.environment, recall, request.progress, control=control.tools)
-    toolset = await open_toolbox(wanted, stack)
     spending = Spending(config.limits, clock, store, await _spent(store))
+    extractor = goal_extractor(config, lambda model: _backbone(model, request.environment), spending.record)
+    if extractor is not None:
+        stack.push_async_callback(extractor.completion.aclose)
+    wanted = ToolboxRequest(
+        config, inputs, request.environment, recall, request.progress, extractor=extractor, control=control.tools
+    )
+    toolset = await open_toolbox(wanted, stack)
     encoder = _encoder(config, request.environment, stack)
     policy = make_policy(config.policy.name, config.policy.options.model_dump(by_alias=True))
     judge = encoder if "fidelity" in policy.needs else None
@@ -143,9 +150,10 @@ async def _build(
     stack.push_async_callback(memory.aclose)
     earlier = await _steps(store, memory)
     task = [step for step in earlier if step.task == memory.task]
-    window = await _window(config, backbone, store)
+    images = read_pictures(inputs.files) if backbone.supports_images else ()
+    window = await _window(config, backbone, store, PICTURE_TOKENS * len(images))
     guards = Guards.rebuild(earlier[-LOOKBACK:])
-    loop = Loop(memory, backbone, dialect, toolset, spending, guards, Tracker(task), window, request.bus)
+    loop = Loop(memory, backbone, dialect, toolset, spending, guards, Tracker(task), window, request.bus, images)
     await _trajectory(request, store, memory)
     return OpenSession(Session(request.folder.name, memory, store, loop), store, memory, loop, config, inputs)
 
@@ -178,8 +186,8 @@ async def _write_down(folder: SessionFolder, store: SqliteStore, config: RunConf
     folder.config.write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
-async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore) -> Window:
-    """The window with what this model's refusals taught earlier."""
+async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore, pictures: int) -> Window:
+    """The window with what this model's refusals taught earlier. ``pictures``: tokens that they take of it."""
     key = f"window:{backbone.model}"
     known = await store.meta(key)
 
@@ -187,9 +195,9 @@ async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore) -> 
         await store.set_meta({key: json.dumps(asdict(learned))})
 
     return Window(
-        backbone.window,
+        backbone.window - pictures,
         config.backbone.max_output_tokens,
-        config.memory.budget,
+        config.memory.budget and max(1, config.memory.budget - pictures),
         calibrate=config.backbone.kind in PROVIDERS,
         learned=Learned(**json.loads(known)) if known else None,
         save=save,

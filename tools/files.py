@@ -16,6 +16,10 @@ from tools.visit.files import FileReader
 from tools.visit.window import places, windows
 from tools.visit.worker import ExtractionWorker
 
+_SENT = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_PICTURES = _SENT | {".bmp", ".tif", ".tiff", ".heic"}
+_SOUNDS = frozenset({".mp3", ".wav", ".m4a", ".ogg", ".flac", ".mp4", ".mov", ".avi", ".mkv", ".webm"})
+
 
 class FilesConfig(BaseModel):
     """``window_chars``: the most text of a file in one observation. ``max_bytes``: larger files are refused."""
@@ -45,12 +49,16 @@ class ParseFileTool:
     )
     arguments: type[FileArguments] = FileArguments
 
-    def __init__(self, files: Sequence[Path], config: FilesConfig | None = None) -> None:
-        """Raises ValueError for no files, FileNotFoundError for one that is not there."""
+    def __init__(
+        self, files: Sequence[Path], config: FilesConfig | None = None, *, pictures_shown: bool = False
+    ) -> None:
+        """``pictures_shown``: the model is sent the pictures themselves. Raises ValueError for no files,
+        FileNotFoundError for one that is not there."""
         if not files:
             raise ValueError("no files are attached")
         self._config = config or FilesConfig()
         self.timeout_s = self._config.timeout_s
+        self._pictures_shown = pictures_shown
         resolved = [file.resolve(strict=True) for file in files]
         names = [file.name for file in resolved]
         self._files = {str(file) if names.count(file.name) > 1 else file.name: file for file in resolved}
@@ -87,6 +95,11 @@ class ParseFileTool:
         raise ToolError("not_found", f"no attached file {wanted[:200]!r}; attached: {', '.join(self._files)}")
 
     def _extract(self, file: Path) -> Extracted:
+        kind = file.suffix.lower()
+        if kind in _SENT and self._pictures_shown:
+            raise ToolError("unsupported", f"{file.name} is a picture: it stands beside the question, look at it there")
+        if kind in _PICTURES | _SOUNDS:
+            raise ToolError("unsupported", f"unsupported_attachment: this model cannot take {kind} files")
         try:
             if file.stat().st_size > self._config.max_bytes:
                 raise ToolError("too_large", f"the file is larger than {self._config.max_bytes // 1_000_000} MB")

@@ -61,7 +61,7 @@ def stream_fault(error: Exception, *, key_env: str, where: str) -> BackboneFault
     """An error after the stream began: sent inside it, or the end of the connection. Nothing of the reply is used."""
     kind, message = error_fields(error)
     if getattr(error, "body", None) is not None:
-        if _says_too_long(f"{kind} {message}"):
+        if says_too_long(f"{kind} {message}"):
             return ContextTooLong(f"{where}: {message}", limit=context_limit(message))
         if kind in _AUTH_TYPES:
             return AuthFailed(f"{where} does not accept the key", hint=f"set {key_env}")
@@ -84,7 +84,7 @@ def status_fault(
         return AuthFailed(said, hint="the account has no credit or quota left")
     if status == 403:
         return AuthFailed(said, hint=f"the key in {key_env} may not use this model")
-    if status == 413 or (status in (400, 422, 429, 500) and _says_too_long(about)):
+    if status == 413 or (status in (400, 422, 429, 500) and says_too_long(about)):
         return ContextTooLong(said, limit=context_limit(message))
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(about)):
         return Unavailable(said, hint="check the model's name and base_url", retryable=False)
@@ -136,7 +136,8 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     return min(high, max(low, seconds)) if seconds == seconds else None
 
 
-def _says_too_long(text: str) -> bool:
+def says_too_long(text: str) -> bool:
+    """Whether an error is about the length of the prompt."""
     return bool(_TOO_LONG.search(text)) and not _NOT_TOO_LONG.search(text)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from agent.backbones.base import tool_call, wire_id
 from agent.backbones.chat_format import count_of, data_url
+from agent.backbones.errors import context_limit, says_too_long
 from agent.backbones.replay import Items, last_calls
 from agent.backbones.schema import rooted
-from agent.errors import BrokenStream
+from agent.errors import BrokenStream, ContextTooLong
 from memory.records import Image, JsonValue, Message, Reply, StopReason, ToolCall, ToolSpec, Usage
 
 _INCOMPLETE: dict[str, StopReason] = {
@@ -89,6 +90,8 @@ class ResponsesAssembly:
     def reply(self, max_output_tokens: int) -> Reply:
         """Raises BrokenStream when the stream had no end, or the server gave up."""
         if self._final is None:
+            if says_too_long(self._failed):
+                raise ContextTooLong(self._failed, limit=context_limit(self._failed))
             raise BrokenStream(f"the stream ended without a whole response {self._failed}".rstrip())
         texts: list[str] = []
         refusals: list[str] = []

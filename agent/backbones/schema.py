@@ -1,4 +1,5 @@
 """Schemas whose root is not an object: the providers refuse an ``anyOf`` there, so it goes one level down."""
+
 from __future__ import annotations
 
 import json

@@ -17,6 +17,8 @@ MAX_QUERIES = 4
 MAX_ASKED = 24
 MAX_SMALL = 12
 """URLs and steps that a small model chooses from."""
+SMALL_VISITS = 2
+"""Pages of one question after which a small model must answer: it would look for ever."""
 Schema = Mapping[str, JsonValue]
 
 
@@ -24,14 +26,15 @@ def legal_schema(tools: Sequence[ToolSpec], situation: Situation, *, small: bool
     """What may be done at this step: one object schema, or ``anyOf`` of several. ``answer`` is always reachable.
 
     The description says what a compressed context may no longer show: pages visited, queries asked. ``small``: for the
-    smallest models, which write a thought only to copy it and never stop visiting: search, visit and answer alone, one
-    query or page at a time, and an answer names the step that shows it.
+    smallest models, which write a thought only to copy it and never stop looking: search, visit and answer alone, one
+    query or page at a time, two pages a question, and an answer names the step that shows it.
     """
     offered = {tool.name: tool for tool in tools}
     if small:
         names = [name for name in legal_actions(list(offered), situation) if name in ("search", "visit", "answer")]
         if "visit" in situation.last_tools:
-            names = [name for name in names if name != "visit"]
+            again = ["search"] if len(situation.visited) < SMALL_VISITS else []
+            names = [name for name in names if name in ["answer", *again]]
         branches = [_small_branch(name, situation) for name in names]
     else:
         branches = [_branch(name, offered, situation) for name in legal_actions(list(offered), situation)]

@@ -1,4 +1,4 @@
-"""A model server that says what it was told: both wire formats on a real loopback socket, with every fault on order.
+"""A model server that says what it was told: three wire formats on a real loopback socket, with every fault on order.
 
 For tests, ours and users': point a backbone's ``base_url`` at it. Strict like the scripted backbone: a request past the
 end of the script gets an error status that no SDK retries, and ``close`` fails when turns are missing or left over.
@@ -21,7 +21,11 @@ from memory.records import JsonValue, Reply
 from runners.devserver.wire import Turn, Wire, models_body, payload
 
 ScriptedTurn: TypeAlias = Turn | Reply | str
-_PATHS: Mapping[str, Wire] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
+_PATHS: Mapping[str, Wire] = {
+    "/v1/chat/completions": "openai",
+    "/v1/responses": "responses",
+    "/v1/messages": "anthropic",
+}
 LEAVE_S = 30.0
 """How long a hanging turn waits for its client to leave."""
 MAX_BODY = 64 * 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from agent.backbones.base import UnparsedCall
 from memory.records import JsonValue, Reply, ToolCall, Usage
 
-Wire: TypeAlias = Literal["openai", "anthropic"]
+Wire: TypeAlias = Literal["openai", "responses", "anthropic"]
 Json: TypeAlias = dict[str, JsonValue]
 
 _OPENAI_STOPS = {"end": "stop", "tool_calls": "tool_calls", "length": "length", "refusal": "content_filter"}
@@ -27,7 +27,8 @@ class Turn:
     event in the stream, after the text. ``retry_after``: the header, verbatim. ``cut_after``: the connection closes
     after so many bytes of the body; ``hang_after``: nothing more comes until the client leaves. ``drip_s``: seconds
     between single bytes. ``chunked`` False frames the body by closing the connection, so that a cut looks like an end.
-    ``end`` False leaves out finish reason and end marker. ``body``: sent instead, whatever was asked.
+    ``end`` False leaves out finish reason and end marker. ``body``: sent instead, whatever was asked. ``signature``:
+    what a provider signs, or encrypts, its reasoning with.
     """
 
     reply: Reply = _NOTHING
@@ -43,6 +44,7 @@ class Turn:
     body: bytes | None = None
     content_type: str = ""
     reasoning_field: str = "reasoning_content"
+    signature: str = ""
 
 
 def payload(turn: Turn, wire: Wire, model: str, *, stream: bool) -> bytes:
@@ -50,23 +52,27 @@ def payload(turn: Turn, wire: Wire, model: str, *, stream: bool) -> bytes:
     if turn.body is not None:
         return turn.body
     if turn.status >= 400 or (turn.error and not stream):
-        return _dump(error_body(turn, wire))
+        return dump(error_body(turn, wire))
+    if wire == "responses":
+        from runners.devserver.responses_wire import response_events, response_whole
+
+        return b"".join(response_events(turn, model)) if stream else dump(response_whole(turn, model))
     if not stream:
-        return _dump(_chat_whole(turn, model) if wire == "openai" else _message_whole(turn, model))
+        return dump(_chat_whole(turn, model) if wire == "openai" else _message_whole(turn, model))
     events = _chat_events(turn, model) if wire == "openai" else _message_events(turn, model)
     return b"".join(events)
 
 
 def error_body(turn: Turn, wire: Wire) -> Json:
     inner: Json = {"type": turn.error_type, "message": turn.error or f"scripted error {turn.status}"}
-    if wire == "openai":
+    if wire != "anthropic":
         return {"error": {**inner, "code": None, "param": None}}
     return {"type": "error", "error": inner, "request_id": "req_scripted"}
 
 
 def models_body(model: str) -> bytes:
     """GET /v1/models."""
-    return _dump({"object": "list", "data": [{"id": model, "object": "model", "created": 0, "owned_by": "scripted"}]})
+    return dump({"object": "list", "data": [{"id": model, "object": "model", "created": 0, "owned_by": "scripted"}]})
 
 
 def _chat_whole(turn: Turn, model: str) -> Json:
@@ -88,14 +94,14 @@ def _chat_events(turn: Turn, model: str) -> list[bytes]:
     deltas += [{turn.reasoning_field: part} for part in _halves(reply.reasoning)]
     deltas += [{"content": part} for part in _halves(reply.text)]
     for i, call in enumerate(reply.tool_calls):
-        first, *rest = _halves(_raw(call)) or [""]
+        first, *rest = _halves(raw(call)) or [""]
         opened = _chat_call(call, i)
         opened["function"] = {"name": call.name, "arguments": first}
         deltas.append({"tool_calls": [{"index": i, **opened}]})
         deltas += [{"tool_calls": [{"index": i, "function": {"arguments": part}}]} for part in rest]
     events = [_chat_event(model, [{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
     if turn.error:
-        return [*events, _data(error_body(turn, "openai"))]
+        return [*events, data_line(error_body(turn, "openai"))]
     if not turn.end:
         return events
     events.append(_chat_event(model, [{"index": 0, "delta": {}, "finish_reason": _OPENAI_STOPS[_stop(reply)]}]))
@@ -107,14 +113,14 @@ def _chat_events(turn: Turn, model: str) -> list[bytes]:
 
 def _chat_event(model: str, choices: Sequence[Json], usage: Json | None = None) -> bytes:
     chunk: Json = {"id": "chatcmpl-0", "object": "chat.completion.chunk", "created": 0, "model": model}
-    return _data({**chunk, "choices": list(choices), **({"usage": usage} if usage else {})})
+    return data_line({**chunk, "choices": list(choices), **({"usage": usage} if usage else {})})
 
 
 def _chat_call(call: ToolCall, index: int) -> Json:
     return {
         "id": call.id or f"call_{index}",
         "type": "function",
-        "function": {"name": call.name, "arguments": _raw(call)},
+        "function": {"name": call.name, "arguments": raw(call)},
     }
 
 
@@ -144,26 +150,29 @@ def _message_events(turn: Turn, model: str) -> list[bytes]:
     reply = turn.reply
     usage = _message_usage(reply.usage)
     start: Json = {**_message_head(model), "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
-    events = [_event({"type": "message_start", "message": start}), _event({"type": "ping"})]
+    events = [event({"type": "message_start", "message": start}), event({"type": "ping"})]
     for index, (block, text) in enumerate(_message_blocks(reply)):
-        events.append(_event({"type": "content_block_start", "index": index, "content_block": block}))
+        events.append(event({"type": "content_block_start", "index": index, "content_block": block}))
         kind, name = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}.get(
             str(block["type"]), ("input_json_delta", "partial_json")
         )
         for part in _halves(text):
             delta: Json = {"type": kind, name: part}
-            events.append(_event({"type": "content_block_delta", "index": index, "delta": delta}))
-        events.append(_event({"type": "content_block_stop", "index": index}))
+            events.append(event({"type": "content_block_delta", "index": index, "delta": delta}))
+        if turn.signature and block["type"] == "thinking":
+            signed: Json = {"type": "signature_delta", "signature": turn.signature}
+            events.append(event({"type": "content_block_delta", "index": index, "delta": signed}))
+        events.append(event({"type": "content_block_stop", "index": index}))
     if turn.error:
-        return [*events, _event(error_body(turn, "anthropic"))]
+        return [*events, event(error_body(turn, "anthropic"))]
     if not turn.end:
         return events
     last: Json = {"stop_reason": _ANTHROPIC_STOPS[_stop(reply)], "stop_sequence": None}
     output: Json = {"output_tokens": reply.usage.output} if reply.usage.output is not None else {}
     return [
         *events,
-        _event({"type": "message_delta", "delta": last, "usage": output}),
-        _event({"type": "message_stop"}),
+        event({"type": "message_delta", "delta": last, "usage": output}),
+        event({"type": "message_stop"}),
     ]
 
 
@@ -179,7 +188,7 @@ def _message_blocks(reply: Reply) -> list[tuple[Json, str]]:
     if reply.text:
         blocks.append(({"type": "text", "text": ""}, reply.text))
     for i, call in enumerate(reply.tool_calls):
-        blocks.append(({"type": "tool_use", "id": call.id or f"toolu_{i}", "name": call.name, "input": {}}, _raw(call)))
+        blocks.append(({"type": "tool_use", "id": call.id or f"toolu_{i}", "name": call.name, "input": {}}, raw(call)))
     return blocks
 
 
@@ -205,7 +214,7 @@ def _stop(reply: Reply) -> str:
     return "tool_calls" if reply.tool_calls and reply.stop_reason == "end" else reply.stop_reason
 
 
-def _raw(call: ToolCall) -> str:
+def raw(call: ToolCall) -> str:
     return call.raw if isinstance(call, UnparsedCall) else json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
@@ -214,13 +223,13 @@ def _halves(text: str) -> list[str]:
     return [part for part in (text[:middle], text[middle:]) if part]
 
 
-def _event(body: Mapping[str, JsonValue]) -> bytes:
-    return f"event: {body['type']}\n".encode() + _data(body)
+def event(body: Mapping[str, JsonValue]) -> bytes:
+    return f"event: {body['type']}\n".encode() + data_line(body)
 
 
-def _data(body: Mapping[str, JsonValue]) -> bytes:
-    return b"data: " + _dump(body) + b"\n\n"
+def data_line(body: Mapping[str, JsonValue]) -> bytes:
+    return b"data: " + dump(body) + b"\n\n"
 
 
-def _dump(body: Mapping[str, JsonValue]) -> bytes:
+def dump(body: Mapping[str, JsonValue]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -13,6 +13,7 @@ import pytest
 from agent.backbones.anthropic import AnthropicBackbone
 from agent.backbones.base import Backbone, UnparsedCall
 from agent.backbones.openai import OpenAIBackbone
+from agent.backbones.responses import ResponsesBackbone
 from agent.dialects.native import NativeDialect
 from agent.dialects.tongyi import SAMPLING, STOP, TongyiDialect
 from agent.errors import AuthFailed, BackboneFault, BadRequest, BrokenStream, ContextTooLong, RateLimited, Unavailable
@@ -20,7 +21,7 @@ from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, S
 from runners.devserver.model_server import ModelServer, WireRequest
 from runners.devserver.wire import Turn, Wire, payload
 
-WIRES = ("openai", "anthropic")
+WIRES = ("openai", "responses", "anthropic")
 SEARCH = ToolSpec("search", "Search.", {"type": "object", "properties": {"queries": {"type": "array"}}})
 USAGE = Usage(input_total=100, cache_read=60, cache_write=None, output=7)
 ASK = Request(messages=(Message("system", "Be brief."), Message("user", "Where?")), tools=(SEARCH,))
@@ -42,8 +43,9 @@ async def connect() -> AsyncIterator[Connect]:
 
     def make(wire: str, server: ModelServer, **options: Any) -> Backbone:
         options = {"max_retries": 0, "timeout_s": 5.0, "model": "m", "api_key": "k", **options}
-        if wire == "openai":
-            made.append(OpenAIBackbone(base_urls=[f"{server.url}/v1"], **options))
+        if wire != "anthropic":
+            kind = OpenAIBackbone if wire == "openai" else ResponsesBackbone
+            made.append(kind(base_urls=[f"{server.url}/v1"], **options))
         else:
             made.append(AnthropicBackbone(base_url=server.url, **options))
         return made[-1]
@@ -79,12 +81,17 @@ async def test_a_native_step_round_trip(wire: str, connect: Connect) -> None:
     with ModelServer(["Paris"]) as server:
         await connect(wire, server).complete(Request(messages=messages, tools=(SEARCH,)))
     body: Any = server.requests[0].body
-    sent = body["messages"]
+    sent = body.get("messages") or body["input"]
     if wire == "openai":
         assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
         assert sent[1]["content"] == "Question: Where?\n\nold"
         assert sent[2]["tool_calls"][0]["id"] == sent[3]["tool_call_id"] == "s3.0"
         assert body["tools"][0]["function"]["name"] == "search"
+    elif wire == "responses":
+        kinds = [item.get("role") or item["type"] for item in sent]
+        assert kinds == ["system", "user", "user", "assistant", "function_call", "function_call_output"]
+        assert sent[4]["call_id"] == sent[5]["call_id"] == "s3_0"
+        assert (body["store"], body["tools"][0]["name"]) == (False, "search")
     else:
         assert [message["role"] for message in sent] == ["user", "assistant", "user"]
         assert [block.get("cache_control") for block in sent[0]["content"]] == [{"type": "ephemeral"}, None]
@@ -133,8 +140,11 @@ async def test_schema_sampling_stop_and_cap_are_sent(wire: str, connect: Connect
         reply = await connect(wire, server, max_output_tokens=400).complete(request)
     assert (reply.text, reply.tool_calls, reply.stop_reason) == ('{"action": "go"}', (), "end")
     body: Any = server.requests[0].body
-    assert (body["temperature"], body["max_tokens"]) == (0.5, 400)
-    if wire == "openai":
+    assert body["temperature"] == 0.5
+    assert body["max_output_tokens" if wire == "responses" else "max_tokens"] == 400
+    if wire == "responses":
+        assert body["text"]["format"]["schema"] == schema
+    elif wire == "openai":
         assert body["response_format"]["json_schema"]["schema"] == schema
         assert body["stop"] == ["</x>"]
     else:
@@ -202,10 +212,11 @@ async def test_the_sdk_retries_its_own_errors(wire: str, connect: Connect) -> No
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("chunked", [True, False])
 async def test_a_stream_cut_anywhere_is_never_half_a_reply(wire: Wire, chunked: bool, connect: Connect) -> None:
-    """With ``chunked`` False, where a cut looks like the regular end of the body, every byte; else every fourth."""
+    """With ``chunked`` False, where a cut looks like the regular end of the body, every byte; else every fourth.
+    Responses, whose last event holds all, at every fifth of these."""
     whole = Reply("Añ", tool_calls=(ToolCall("a", "f", {"q": "é"}),), usage=Usage(input_total=3, output=2))
     size = len(payload(Turn(whole), wire, "m", stream=True))
-    positions = range(0, size, 4 if chunked else 1)
+    positions = range(0, size, (4 if chunked else 1) * (5 if wire == "responses" else 1))
     cuts = iter(positions)
     outcomes = {"whole": 0, "broken": 0}
 
