@@ -98,29 +98,35 @@ async def assemble(parts: Parts, budget: int) -> Context:
         since=state.since_with(codes, step),
         blocks=fitted.blocks,
     )
-    messages = render(rendering, parts.form, counter)
-    tokens = checked_tokens(messages, question.text, parts, fitted.tokens, budget)
-    tokens_by_level, counts_by_level = level_tokens(rendering, scored.pool)
-    context = Context(
-        step=step,
+    context = _context(parts, given, decision, rendering, recent)
+    await parts.store.add_plan(_record(parts, context, codes, given.previous_tokens, scored.query))
+    state.remember(codes, step, context.tokens, context.messages)
+    return context
+
+
+def _context(parts: Parts, given: PlanInput, decision: Decision, rendering: RenderInput, recent: Recent) -> Context:
+    """Rendered, proved, and counted."""
+    fitted, pool = decision.fitted, given.pool
+    messages = render(rendering, parts.form, parts.counter)
+    tokens = checked_tokens(messages, rendering.question, parts, fitted.tokens, given.budget)
+    tokens_by_level, counts_by_level = level_tokens(rendering, pool)
+    return Context(
+        step=given.step,
         messages=messages,
         tokens=tokens,
-        budget=budget,
+        budget=given.budget,
         plan=decision.plan,
         fitted=fitted,
-        ids=scored.pool.ids,
+        ids=pool.ids,
         render_hash=render_hash(messages),
         tokens_by_level=tokens_by_level,
         counts_by_level=counts_by_level,
         recent_tokens=recent.tokens(fitted.recent_cap),
-        fixed_tokens=fixed,
-        cosine_mean=float(scored.pool.cosines.mean()) if old else 0.0,
-        cosine_spread=float(scored.pool.cosines.std()) if old else 0.0,
-        prefix_tokens=common_prefix_tokens(state.request, messages, parts.form.tools_text(), counter),
+        fixed_tokens=given.fixed_tokens,
+        cosine_mean=float(pool.cosines.mean()) if len(pool) else 0.0,
+        cosine_spread=float(pool.cosines.std()) if len(pool) else 0.0,
+        prefix_tokens=common_prefix_tokens(parts.state.request, messages, parts.form.tools_text(), parts.counter),
     )
-    await parts.store.add_plan(_record(parts, context, codes, given.previous_tokens, scored.query))
-    state.remember(codes, step, tokens, messages)
-    return context
 
 
 async def _decided(parts: Parts, given: PlanInput, recent: Recent) -> Decision:
