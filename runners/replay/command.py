@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from agent.pricing import ModelPrice
 from runners.errors import UsageFault
 from runners.replay.evidence import EvidenceJob, read_dialogues
-from runners.replay.planted import PlantedJob, build_session, read_collection
+from runners.replay.planted import STRIDE, PlantedJob, build_session, read_collection
 from runners.replay.readers.files import read_files
 from runners.replay.recording import chain
 from runners.replay.report import ReplayReport
@@ -54,7 +54,8 @@ def replay(request: ReplayRequest) -> ReplayReport:
     if not jobs:
         raise UsageFault("nothing is left to replay")
     outcomes = run(jobs, plan, request)
-    return report_of(outcomes, plan, request, len(jobs), skipped)
+    sessions = len({(outcome.family, outcome.session) for outcome in outcomes})
+    return report_of(outcomes, plan, request, sessions, skipped)
 
 
 def _steps(request: ReplayRequest, plan: Plan) -> Jobs:
@@ -62,24 +63,30 @@ def _steps(request: ReplayRequest, plan: Plan) -> Jobs:
     recordings = reading.recordings[: request.limit]
     if request.chained:
         recordings = (chain(recordings),)
-    return [ReplayJob(recording, plan.variants) for recording in recordings], reading.broken
+    placed = tuple(enumerate(plan.variants))
+    return [ReplayJob(recording, placed) for recording in recordings], reading.broken
 
 
 def _planted(request: ReplayRequest, plan: Plan) -> Jobs:
+    placed = tuple(enumerate(plan.variants))
+    stride = 1 if request.rendering else STRIDE
     jobs: list[Job] = []
     skipped: list[str] = []
     for folder in request.files:
         questions, pages = read_collection(folder)
         for seed in range(request.seed, request.seed + request.sessions):
             built = build_session(questions, pages, request.visits, seed, request.probes)
-            jobs.append(PlantedJob(built.recording, built.probes, plan.variants))
-            skipped.append(f"seed {seed}: {built.unusable} of {len(questions)} questions cannot be probed")
+            jobs.append(PlantedJob(built.recording, placed, built.probes, stride))
+            skipped.append(
+                f"seed {seed}: {built.unusable} of {len(built.recording.questions)} questions have no answer to probe"
+            )
     return jobs, skipped
 
 
 def _evidence(request: ReplayRequest, plan: Plan) -> Jobs:
+    placed = tuple(enumerate(plan.variants))
     dialogues = [dialogue for path in request.files for dialogue in read_dialogues(path)]
-    return [EvidenceJob(one.recording, one.asked, plan.variants) for one in dialogues[: request.limit]], ()
+    return [EvidenceJob(one.recording, placed, one.asked) for one in dialogues[: request.limit]], ()
 
 
 Jobs: TypeAlias = tuple[Sequence[Job], Sequence[str]]

@@ -23,8 +23,7 @@ from runners.replay.prepare import Prepared, Toolkit, encode_queries, prepare
 from runners.replay.recording import Recording
 from runners.replay.samples import Sample
 from runners.replay.traffic import Traffic
-from runners.replay.variants import Variant
-from runners.replay.working import Outcome, Settings
+from runners.replay.working import Job, Outcome, Settings
 
 SHOWN, READABLE = "evidence_recall", "answer_in_evidence"
 
@@ -197,13 +196,11 @@ def dialogue(name: str, family: str, steps: Sequence[Step]) -> Recording:
     return Recording(name, family, tuple(steps), (Question(0, "", 1, 0.0),))
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceJob:
+@dataclass(frozen=True)
+class EvidenceJob(Job):
     """A dialogue under every variant: one context for each question."""
 
-    recording: Recording
-    asked: tuple[Asking, ...]
-    variants: tuple[Variant, ...]
+    asked: tuple[Asking, ...] = ()
 
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
         """The state text is the question alone; nothing of one question is known to the next."""
@@ -212,7 +209,7 @@ class EvidenceJob:
         vectors = encode_queries(tools, [run.state(step, asking.question) for asking in self.asked])
         scores = [run.scan(vector, run.old(step)) for vector in vectors]
         outcomes = []
-        for position, variant in enumerate(self.variants):
+        for position, variant in self.variants:
             traffic = Traffic(run, rendering=False)
             samples = tuple(self._asked(Walk(run, variant), step, scores, traffic))
             outcomes.append(

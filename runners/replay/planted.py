@@ -30,11 +30,12 @@ from runners.replay.prepare import Prepared, Toolkit, encode_queries, prepare
 from runners.replay.recording import Recording
 from runners.replay.samples import Sample
 from runners.replay.traffic import Traffic
-from runners.replay.variants import Variant
-from runners.replay.working import Outcome, Settings
+from runners.replay.working import Job, Outcome, Settings
 
 MEASURE = "planted_recall"
 DISTANCES = (10, 30, 100, 300, 1_000, 10_000)
+STRIDE = 8
+"""Between probes a context is built at every so many steps (a multiple of `MemoryConfig.batch`)."""
 PROBES = 100
 """Most probes at one distance in one session."""
 _SPACE = re.compile(r"\s+")
@@ -81,7 +82,8 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class PlantedSession:
-    """A session and what is asked of it. ``unusable``: questions whose answer no supporting page states."""
+    """A session and what is asked of it. ``unusable``: of the questions in it, those whose answer no visited
+    supporting page states."""
 
     recording: Recording
     probes: tuple[Probe, ...]
@@ -104,6 +106,7 @@ def build_session(
     rng.shuffle(order)
     steps: list[Step] = []
     asked: list[Question] = []
+    put: list[Asked] = []
     where: dict[str, int] = {}
     for question in order:
         fresh = [p for p in dict.fromkeys([*question.context_pages, *question.supporting_pages]) if p not in where]
@@ -111,15 +114,16 @@ def build_session(
         if not fresh or len(steps) >= visits:
             continue
         rng.shuffle(fresh)
+        put.append(question)
         asked.append(Question(len(asked) + 1, sanitize(question.question), len(steps) + 1, 0.0))
         for page_id in fresh[: visits - len(steps)]:
             where[page_id] = len(steps) + 1
             steps.append(visit_step(pages[page_id], len(steps) + 1, len(asked)))
     if len(steps) < visits:
         raise UsageFault(f"the collection has pages for {len(steps)} visits, not {visits}")
-    usable = [(q, found) for q in order if (found := evidence(q, pages, where)) is not None]
+    usable = [(q, found) for q in put if (found := evidence(q, pages, where)) is not None]
     recording = Recording(f"planted-{seed}", "planted", tuple(steps), tuple(asked))
-    return PlantedSession(recording, _probes(usable, visits, rng, probes), len(questions) - len(usable))
+    return PlantedSession(recording, _probes(usable, visits, rng, probes), len(asked) - len(usable))
 
 
 def visit_step(page: Page, number: int, task: int) -> Step:
@@ -183,23 +187,23 @@ def _checked(model: type[M], value: object, where: str) -> M:
         raise UsageFault(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from fault
 
 
-@dataclass(frozen=True, slots=True)
-class PlantedJob:
+@dataclass(frozen=True)
+class PlantedJob(Job):
     """A planted session under every variant."""
 
-    recording: Recording
-    probes: tuple[Probe, ...]
-    variants: tuple[Variant, ...]
+    probes: tuple[Probe, ...] = ()
+    stride: int = STRIDE
 
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
-        """Walk it once per variant; probes leave no trace in it."""
+        """Walk it once per variant; probes leave no trace in it. A request is compared with the one before it only at
+        stride 1."""
         run = prepare(self.recording, tools, settings.recent)
         last = max((probe.step for probe in self.probes), default=len(run))
         run.prepare_queries(range(1, last + 1))
         vectors = encode_queries(tools, [run.state(probe.step, probe.question) for probe in self.probes])
         cosines = [run.scan(v, run.old(p.step)) for p, v in zip(self.probes, vectors, strict=True)]
         outcomes = []
-        for position, variant in enumerate(self.variants):
+        for position, variant in self.variants:
             traffic = Traffic(run, rendering=settings.rendering, price=settings.price)
             samples = tuple(self._walked(Walk(run, variant), last, cosines, traffic))
             outcomes.append(
@@ -218,7 +222,7 @@ class PlantedJob:
                 hit = seen.visible(shown, probe.source, probe.sentence)
                 unit = f"{self.recording.id}/{probe.name}/{probe.distance}"
                 yield Sample(MEASURE, str(probe.distance), unit, float(hit))
-            if step <= len(walk.run):
+            if step <= len(walk.run) and step % self.stride == 0:
                 traffic.see(walk.step(step))
 
 

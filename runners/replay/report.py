@@ -9,7 +9,9 @@ from memory.records import JsonValue
 from runners.replay.rows import DifferenceRow, ReplayRow, SessionRow
 
 WIDE = 160
-"""Columns of a terminal from which intervals are shown; they are always in the JSON."""
+"""Columns of a terminal from which intervals and all strata are shown; they are always in the JSON."""
+NARROW = 6
+"""Strata shown on a narrower one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def show(report: ReplayReport) -> None:
 def _table(title: str, rows: Sequence[ReplayRow], intervals: bool) -> object:
     from rich.table import Table
 
-    strata = list(dict.fromkeys(row.stratum for row in rows))
+    strata = list(dict.fromkeys(row.stratum for row in rows))[: None if intervals else NARROW]
     counts = {row.stratum: row.n for row in rows}
     table = Table(title=title, title_justify="left", box=None, header_style="dim", pad_edge=False)
     several = len({(row.layout, row.lam) for row in rows}) > 1

@@ -151,7 +151,13 @@ def _by_stratum(group: Sequence[Outcome]) -> dict[tuple[str, str], dict[str, flo
     samples: list[Sample] = [sample for outcome in group for sample in outcome.samples]
     for sample in samples:
         found[sample.measure, sample.stratum][sample.unit] = sample.value
-    return dict(sorted(found.items()))
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], stratum_order(item[0][1]))))
+
+
+def stratum_order(name: str) -> tuple[int, int, str]:
+    """``all`` and ``final`` first, then by the number in the name."""
+    digits = "".join(char for char in name.partition("-")[0] if char.isdigit())
+    return (("all", "final").index(name) if name in ("all", "final") else 2, int(digits or 0), name)
 
 
 class _Traffic:

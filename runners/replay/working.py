@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias, TypeVar
 
 from agent.pricing import ModelPrice
 from memory.encoders.cache import CachedEncoder, KeyCache
@@ -52,18 +53,25 @@ class Outcome:
     """Id of the encoder that made keys and queries."""
 
 
-class Job(Protocol):
-    """Something a worker does with one item: picklable."""
-
-    def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]: ...
+Placed: TypeAlias = tuple[int, Variant]
+"""A variant with its position in the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayJob:
-    """A recording under every variant."""
+@dataclass(frozen=True)
+class Job(ABC):
+    """Something a worker does with one session; pickled to get there."""
 
     recording: Recording
-    variants: tuple[Variant, ...]
+    variants: tuple[Placed, ...]
+
+    @abstractmethod
+    def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
+        """One outcome for each variant."""
+
+
+@dataclass(frozen=True)
+class ReplayJob(Job):
+    """A recording under every variant."""
 
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
         """Walk it once per variant, with everything else shared."""
@@ -71,7 +79,7 @@ class ReplayJob:
         run.prepare_queries(range(1, len(run) + 1))
         targets = targets_of(run)
         outcomes = []
-        for position, variant in enumerate(self.variants):
+        for position, variant in self.variants:
             recall = StrictRecall(run, targets)
             traffic = Traffic(run, rendering=settings.rendering, price=settings.price)
             for shown in Walk(run, variant).steps():
@@ -80,6 +88,9 @@ class ReplayJob:
             samples, session = tuple(recall.samples()), self.recording
             outcomes.append(Outcome(position, session.family, session.id, samples, traffic.totals(), run.encoder_id))
         return outcomes
+
+
+J = TypeVar("J", bound=Job)
 
 
 def toolkit(settings: Settings) -> Toolkit:
@@ -92,13 +103,23 @@ def toolkit(settings: Settings) -> Toolkit:
 def run_jobs(
     jobs: Sequence[Job], settings: Settings, workers: int, done: Callable[[int], None] | None = None
 ) -> list[Outcome]:
-    """Every job's outcomes, in the order of the jobs."""
+    """Every job's outcomes, in the order of the jobs. Where there are fewer jobs than workers, each is shared out by
+    variant."""
     outcomes: list[Outcome] = []
+    jobs = shared_out(jobs, workers)
     for count, some in enumerate(_results(jobs, settings, workers), start=1):
         outcomes.extend(some)
         if done is not None:
             done(count)
     return outcomes
+
+
+def shared_out(jobs: Sequence[J], workers: int) -> list[J]:
+    """The same work in at least ``workers`` jobs, as far as there are variants."""
+    parts = -(-workers // max(1, len(jobs)))
+    return [
+        replace(job, variants=job.variants[at::parts]) for job in jobs for at in range(min(parts, len(job.variants)))
+    ]
 
 
 def _results(jobs: Sequence[Job], settings: Settings, workers: int) -> Iterator[list[Outcome]]:
@@ -138,5 +159,4 @@ def _with_views(job: Job, tools: Toolkit, settings: Settings) -> list[Outcome]:
 
 def job_name(job: Job) -> str:
     """Names the file that a job's summaries are kept in."""
-    recording = getattr(job, "recording", None)
-    return f"{recording.family}/{recording.id}/{len(recording.steps)}" if recording else repr(type(job).__name__)
+    return f"{job.recording.family}/{job.recording.id}/{len(job.recording.steps)}"
