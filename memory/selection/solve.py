@@ -14,6 +14,9 @@ from memory.selection.coverage import Problem
 from memory.selection.lazy import Engine, NumpyEngine, Run
 from memory.selection.similarity import Float32Array
 
+_SLACK = 1 - 1e-9
+"""So that rounding does not hide the element that sets the price."""
+
 EngineName = Literal["auto", "numpy", "numba"]
 
 
@@ -101,7 +104,7 @@ def _bound(problem: Problem, run: Run, extra: IntArray, room: int, worker: Engin
     gains, old = run.gains.copy(), run.gains > 0
     while True:
         bound, price = knapsack_bound(gains, extra, room)
-        candidates, levels = np.nonzero(old & (gains >= price * extra))
+        candidates, levels = np.nonzero(old & (gains >= price * extra * _SLACK))
         if not len(candidates):
             return problem.objective(run.best) + bound
         gains[candidates, levels] = worker.gains(problem, run.best, candidates, levels)
