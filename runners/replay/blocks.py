@@ -1,6 +1,8 @@
-"""Texts that stand for runs of steps, made in process, as an offline session would make them."""
+"""Texts that stand for runs of steps, made in process: what a policy asks for with `NeedsSummary`."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from memory.blocks import source_blocks, source_codes
 from memory.plan import Block, NeedsSummary
@@ -10,13 +12,15 @@ from runners.replay.prepare import Prepared
 
 
 def make_block(need: NeedsSummary, number: int, step: int, run: Prepared) -> Block:
-    """An extractive block of at most ``need.tokens`` (frame included), deterministic."""
-    codes = source_codes(run.index, need.first, need.last)
-    bodies: dict[int, str] = {}
-    for chunk, code in enumerate(codes.tolist(), need.first):
-        if code > Level.PLACEHOLDER:
-            bodies[chunk] = run.texts[chunk - 1] if code == Level.FULL else run.views[chunk - 1][code - Level.BRIEF]
-    counter = run.tools.counter
-    texts = source_blocks(run.index, counter, run.nonce, need.first, codes, bodies)
+    """The block that a session with extractive summaries would have made; made once for all variants that ask."""
     question = run.recording.question_at(min(step, len(run))).text
-    return extracted(need, number, step, texts, question, counter, run.tools.summaries.profile)
+    merged = need.merge.text if need.merge else None
+    key = (need.first, need.last, need.kind, need.tokens, merged, question)
+    if key not in run.blocks:
+        codes = source_codes(run.index, need.first, need.last)
+        shown = {need.first + at: Level(code) for at, code in enumerate(codes.tolist()) if code > Level.PLACEHOLDER}
+        bodies = {chunk: run.view_text(chunk - 1, level) for chunk, level in shown.items()}
+        counter = run.tools.counter
+        texts = source_blocks(run.index, counter, run.nonce, need.first, codes, bodies)
+        run.blocks[key] = extracted(need, number, step, texts, question, counter, run.tools.summaries.profile)
+    return replace(run.blocks[key], number=number, published_step=step)

@@ -56,6 +56,8 @@ class Walk:
 
     def __post_init__(self) -> None:
         self.policy = make_policy(self.variant.policy, self.variant.options)
+        if "fidelity" in self.policy.needs:
+            self.run.measure_fidelity()
 
     def steps(self) -> Iterator[Shown]:
         """The context before every step, in order."""
@@ -114,7 +116,7 @@ class Walk:
         if "keys" in needs:
             pool = replace(pool, keys=run.keys[:old])
         if "fidelity" in needs:
-            pool = replace(pool, fidelity=run.fidelity(old))
+            pool = replace(pool, fidelity=run.index.fidelity(old))
         if "kinds" in needs:
             pool = replace(pool, kinds=tuple(facts.kind for facts in run.index.facts[:old]))
         return pool

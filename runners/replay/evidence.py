@@ -246,7 +246,7 @@ def can_read(run: Prepared, shown: Shown, number: int, answer: str) -> bool:
     if shown.decision is None:
         return False
     code = int(Level.FULL) if number > len(shown.codes) else int(shown.codes[number - 1])
-    if code >= 0:
-        return mentions(run.view_text(number - 1, Level(code)), answer)
+    if code >= 0 and mentions(run.view_text(number - 1, Level(code)), answer):
+        return True
     blocks = shown.decision.fitted.blocks
     return any(block.first <= number <= block.last and mentions(block.text, answer) for block in blocks)

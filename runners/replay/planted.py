@@ -245,7 +245,8 @@ class Sentences:
             if key not in self._known:
                 text = self._run.view_text(source - 1, Level(code))
                 self._known[key] = plain(sentence) in plain(text)
-            return self._known[key]
+            if self._known[key]:
+                return True
         return any(_holds(block, source, sentence) for block in shown.decision.fitted.blocks)
 
 

@@ -6,21 +6,21 @@ Keys and query vectors go through the shared key cache, so that a second replay 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.chunking import full_text, make_chunk
-from memory.encoders.cache import KeyCache
+from memory.encoders.cache import CachedEncoder, KeyCache
 from memory.encoders.windows import state_text
 from memory.errors import SummaryRejected
 from memory.formats import PlainFormat
 from memory.index.chunks import ChunkIndex
 from memory.index.lexical import LexicalIndex
 from memory.ingest import facts_of
-from memory.plan import FloatArray, KeyArray
+from memory.plan import Block, FloatArray, KeyArray
 from memory.ports import Encoder, TokenCounter
 from memory.records import Chunk, Level, Step, View
 from memory.render import Recent, fixed_tokens
@@ -63,8 +63,8 @@ class Prepared:
     chunks: tuple[Chunk, ...]
     texts: tuple[str, ...]
     """FULL texts."""
-    views: tuple[tuple[str, str], ...]
-    """(BRIEF, DETAILED) texts; empty where a summary was refused."""
+    views: tuple[Mapping[Level, View], ...]
+    """DETAILED and BRIEF of each chunk; empty where a summary was refused."""
     index: ChunkIndex
     keys: KeyArray
     encoder_id: str
@@ -78,8 +78,10 @@ class Prepared:
     windows: dict[int, Recent] = field(default_factory=dict)
     fixed: dict[tuple[str, bool, bool], int] = field(default_factory=dict)
     lexicon: LexicalIndex | None = None
+    blocks: dict[tuple[object, ...], Block] = field(default_factory=dict)
+    """Texts made for policies, by what was asked."""
     measured: bool = False
-    """Whether the views' fidelity is in the index."""
+    """Whether views carry their fidelity."""
 
     def __len__(self) -> int:
         return len(self.chunks)
@@ -142,20 +144,26 @@ class Prepared:
             self.lexical_rows[step] = scores
         return scores
 
-    def fidelity(self, count: int) -> FloatArray:
-        """(count, 4) as a session measures it when a view is made; here once, when a policy first asks."""
-        if not self.measured:
-            self.index.set_views(_measured_views(self))
-            self.measured = True
-        return self.index.fidelity(count)
+    def measure_fidelity(self) -> None:
+        """Give the views their fidelity, as a session measures it: once a policy asks for it."""
+        if self.measured:
+            return
+        self.measured = True
+        for row, views in enumerate(self.views):
+            found = tuple(views.values())
+            scores = view_fidelity(self.tools, self.texts[row], self.keys[row], [view.text for view in found])
+            self.index.set_views(
+                (view.chunk, view.level, view.tokens, score) for view, score in zip(found, scores, strict=True)
+            )
 
     def view_text(self, row: int, level: Level) -> str:
-        """The body shown of a chunk at a level that it has by itself."""
+        """The body shown of a chunk at a level; empty where it has none of its own."""
         if level is Level.FULL:
             return self.texts[row]
         if level is Level.PLACEHOLDER:
             return self.chunks[row].placeholder
-        return self.views[row][level - 1]
+        view = self.views[row].get(level)
+        return view.text if view is not None else ""
 
 
 def prepare(recording: Recording, tools: Toolkit, recent: int) -> Prepared:
@@ -164,34 +172,17 @@ def prepare(recording: Recording, tools: Toolkit, recent: int) -> Prepared:
     chunks = tuple(make_chunk(step, counter) for step in recording.steps)
     texts = tuple(full_text(chunk.step) for chunk in chunks)
     index = ChunkIndex()
-    bodies: list[tuple[str, str]] = []
+    found: list[Mapping[Level, View]] = []
     for chunk, text in zip(chunks, texts, strict=True):
         index.append(facts_of(chunk))
         number = chunk.step.number
         views = chunk_views(SummaryJob(number, text, question_of(recording, chunk.step), chunk.tokens_full), tools)
         index.set_views((view.chunk, view.level, view.tokens, view.fidelity) for view in views)
-        found = {view.level: view.text for view in views}
-        bodies.append((found.get(Level.BRIEF, ""), found.get(Level.DETAILED, "")))
+        found.append({view.level: view for view in views})
     keys = tools.encoder.encode_documents(texts) if texts else np.zeros((0, tools.encoder.dim), dtype=np.float32)
     nonce = hashlib.sha256(recording.id.encode()).hexdigest()[:8]
     form = PlainFormat(recording.system)
-    return Prepared(recording, chunks, texts, tuple(bodies), index, keys, tools.encoder.id, recent, tools, form, nonce)
-
-
-def _measured_views(run: Prepared) -> Iterator[tuple[int, Level, int, float | None]]:
-    """What `ChunkIndex.set_views` takes, of every view that is there."""
-    tokens = run.index.pool(len(run), np.zeros(len(run))).tokens
-    for row, (brief, detailed) in enumerate(run.views):
-        views = [
-            View(row + 1, level, text, int(tokens[row, level]))
-            for level, text in ((Level.BRIEF, brief), (Level.DETAILED, detailed))
-            if text
-        ]
-        if views:
-            rows = run.tools.encoder.encode_documents([view.text for view in views])
-            cosines = (rows @ run.keys[row]).astype(np.float64)
-            for view in measured(views, run.texts[row], cosines):
-                yield view.chunk, view.level, view.tokens, view.fidelity
+    return Prepared(recording, chunks, texts, tuple(found), index, keys, tools.encoder.id, recent, tools, form, nonce)
 
 
 def question_of(recording: Recording, step: Step) -> str:
@@ -222,6 +213,20 @@ def chunk_views(job: SummaryJob, tools: Toolkit) -> list[View]:
         return checks.views(job, detailed, brief, tools.counter, producer="extractive", prompt_hash="")
     except SummaryRejected:
         return []
+
+
+def view_fidelity(tools: Toolkit, full: str, key: NDArray[np.float32], texts: Sequence[str]) -> tuple[float, ...]:
+    """(len(texts),) fidelity of views of ``full``, whose key is ``key``; kept with the summaries, not as vectors."""
+    name = (tools.encoder.id, full, *texts)
+    known = tools.views.fidelity(name) if tools.views else None
+    if known is None:
+        encoder = tools.encoder.inner if isinstance(tools.encoder, CachedEncoder) else tools.encoder
+        cosines = (encoder.encode_documents(texts) @ key).astype(np.float64) if texts else np.zeros(0)
+        views = [View(1, Level.DETAILED, text, 0) for text in texts]
+        known = tuple(view.fidelity or 0.0 for view in measured(views, full, cosines))
+        if tools.views:
+            tools.views.put_fidelity(name, known)
+    return known
 
 
 def encode_queries(tools: Toolkit, texts: Sequence[str]) -> NDArray[np.float32]:

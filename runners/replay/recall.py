@@ -48,8 +48,8 @@ class StrictRecall:
 
     def _shows(self, shown: Shown, target: Target, blocks: tuple[Block, ...]) -> bool:
         code = int(shown.codes[target.source - 1])
-        if code >= 0:
-            return target.kept[code]
+        if code >= 0 and target.kept[code]:
+            return True
         # a range line and a chunk that is not shown hold nothing; a text that stands for the chunk may
         return any(block.first <= target.source <= block.last and target.text in self._words(block) for block in blocks)
 

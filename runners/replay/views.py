@@ -28,7 +28,7 @@ class ViewCache:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         self._path = folder / f"{digest}.json.gz"
         self._max_files = max_files
-        self._pairs: dict[str, Pair] = self._read()
+        self._pairs, self._fidelity = self._read()
         self._fresh = False
 
     def get(self, key: Key) -> Pair | None:
@@ -40,13 +40,24 @@ class ViewCache:
         self._pairs[_digest(key)] = pair
         self._fresh = True
 
+    def fidelity(self, key: Key) -> tuple[float, ...] | None:
+        """What was measured for ``key``, if it is known."""
+        return self._fidelity.get(_digest(key))
+
+    def put_fidelity(self, key: Key, values: tuple[float, ...]) -> None:
+        """Keep what was measured; written by `save`."""
+        self._fidelity[_digest(key)] = values
+        self._fresh = True
+
     def save(self) -> None:
         """Write what is new, whole or not at all; the files unused for longest make room."""
         if not self._fresh:
             with contextlib.suppress(OSError):
                 os.utime(self._path)
             return
-        body = gzip.compress(json.dumps(self._pairs).encode(), compresslevel=1, mtime=0)
+        body = gzip.compress(
+            json.dumps({"views": self._pairs, "fidelity": self._fidelity}).encode(), compresslevel=1, mtime=0
+        )
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._path.parent, suffix=".part")
@@ -60,12 +71,13 @@ class ViewCache:
         for file in files[: max(0, len(files) - self._max_files)]:
             file.unlink(missing_ok=True)
 
-    def _read(self) -> dict[str, Pair]:
+    def _read(self) -> tuple[dict[str, Pair], dict[str, tuple[float, ...]]]:
         try:
-            rows = json.loads(gzip.decompress(self._path.read_bytes()))
-            return {str(key): (str(pair[0]), str(pair[1])) for key, pair in rows.items()}
+            kept = json.loads(gzip.decompress(self._path.read_bytes()))
+            pairs = {str(key): (str(pair[0]), str(pair[1])) for key, pair in kept["views"].items()}
+            return pairs, {str(key): tuple(float(v) for v in values) for key, values in kept["fidelity"].items()}
         except (OSError, EOFError, zlib.error, ValueError, AttributeError, LookupError, TypeError):
-            return {}
+            return {}, {}
 
 
 def _digest(key: Key) -> str:
