@@ -6,7 +6,7 @@ Keys and query vectors go through the shared key cache, so that a second replay 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
