@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from memory.config import MemoryConfig
 from memory.plan import HIDDEN, Block, Context
@@ -24,6 +25,7 @@ class Scene:
     config: MemoryConfig = field(default_factory=lambda: MemoryConfig(recent=1, spend=False))
     budget: int = 4_000
     steps: int = 40
+    summaries: Literal["extractive", "off"] = "extractive"
     step: Callable[[int], Step] = lambda number: visit_step(number, page(number))
 
 
@@ -45,7 +47,7 @@ async def play(path: Path, scene: Scene, stops: Collection[int] = ()) -> Played:
     contexts: list[Context] = []
     number = 1
     while True:
-        settings = SummaryConfig(publish="lockstep")
+        settings = SummaryConfig(kind=scene.summaries, publish="lockstep")
         async with open_memory(
             path, policy=scene.policy, options=scene.options, config=scene.config, summaries=settings
         ) as memory:

@@ -17,6 +17,8 @@ import yaml
 import configs
 from memory.config import MemoryConfig
 from memory.errors import BudgetTooSmall, ContextExhausted
+from memory.fit import RECENT_CAPS
+from memory.layout import RANGE_TOKENS
 from memory.policies.registry import POLICIES, make_policy
 from tests.memory.policies.walks import Walk
 from tests.memory.policies.worlds import CJK, DIM, HOSTILE, NONCE, STEPS, world
@@ -58,8 +60,8 @@ def history(seed: int) -> History:
         batch=rng.choice([1, 3, 8]),
         spend=rng.random() < 0.7,
     )
-    step = rng.choice([1, 2, 3, rng.randint(1, 30), rng.randint(1, 120), rng.randint(1, STEPS), STEPS])
-    steps = sorted({1 + step // 3, step, *(min(STEPS, step + n) for n in range(rng.choice([0, 0, 0, 1, 3])))})
+    step = rng.choice([1, 2, 3, rng.randint(1, 30), rng.randint(1, 120), rng.randint(1, STEPS), STEPS + 1])
+    steps = sorted({1 + step // 3, step, *(min(STEPS + 1, step + n) for n in range(rng.choice([0, 0, 0, 1, 3])))})
     budget, question = _budget(rng), rng.randrange(len(QUESTIONS))
     contexts = []
     for at in steps[len(steps) > 1 and rng.random() < 0.5 :]:
@@ -142,8 +144,12 @@ def check(name: str, seed: int) -> int:
 
 
 def _check_minimum(name: str, given: History, tried: Walk, step: int, fault: BudgetTooSmall) -> None:
-    """The minimum that a refusal names is above the budget, and suffices."""
+    """The minimum that a refusal names is above the budget, suffices, and no policy's is higher than one range line
+    beside what must be there."""
     assert fault.minimum > fault.budget
+    if not given.must_keep:
+        asked, recent = tried.given(step, fault.budget)
+        assert fault.minimum <= asked.fixed_tokens + recent.tokens(RECENT_CAPS[-1]) + RANGE_TOKENS
     other = walk(name, replace(given, config=given.config.model_copy(update={"overflow": "fit"})))
     other.question, other.state = tried.question, tried.state
     other.context(step, fault.minimum)

@@ -115,7 +115,7 @@ def test_a_forced_summary_covers_the_open_branch_first() -> None:
 
 
 async def test_scripted_folds_in_a_session(tmp_path: Path) -> None:
-    scene = Scene("fold-range", {"auto_fold": True, "every": 5, "tokens": 300}, budget=20_000)
+    scene = Scene("fold-range", {"auto_fold": True, "every": 5, "tokens": 300}, budget=20_000, summaries="off")
     whole = await play(tmp_path / "a", scene)
     assert spans(whole.blocks) == [(first, first + 4) for first in range(1, 36, 5)]
     assert hidden(whole.contexts[-1]) == list(range(1, 36))
@@ -126,7 +126,9 @@ async def test_scripted_folds_in_a_session(tmp_path: Path) -> None:
 
 
 async def test_a_branching_session_is_forced_to_summarise_and_goes_on(tmp_path: Path) -> None:
-    scene = Scene("fold-branch", {"tokens": 400}, MemoryConfig(recent=1, spend=False, overflow="stop"), 5_000, 60)
+    scene = Scene(
+        "fold-branch", {"tokens": 400}, MemoryConfig(recent=1, spend=False, overflow="stop"), 5_000, 60, "off"
+    )
     whole = await play(tmp_path / "a", scene)
     assert len(whole.contexts) == 60 and whole.blocks
     assert {block.kind for block in whole.blocks} == {"summary"}
@@ -135,14 +137,14 @@ async def test_a_branching_session_is_forced_to_summarise_and_goes_on(tmp_path: 
 
 async def test_longevity_folding_outlives_react_and_cumulative_summaries(tmp_path: Path) -> None:
     reached = {}
-    options: dict[str, dict[str, object]] = {"fold-range": {"auto_fold": True, "tokens": 500}}
+    options: dict[str, dict[str, object]] = {"fold-range": {"auto_fold": True, "every": 4, "tokens": 300}}
     for policy in ("react", "summary-append", "fold-range"):
         stop = MemoryConfig(overflow="stop", spend=False, recent=1)
         async with open_memory(tmp_path / policy, policy=policy, options=options.get(policy), config=stop) as memory:
             await memory.ask(QUESTION)
             with pytest.raises(ContextExhausted) as caught:
                 for number in range(1, 400):
-                    await memory.assemble(10_000)
+                    await memory.assemble(6_000)
                     await memory.ingest(visit_step(number, page(number)))
             reached[policy] = caught.value.step
     assert reached["react"] * 2 < reached["summary-append"] < reached["fold-range"] < 400
@@ -215,7 +217,7 @@ def sub_step(number: int) -> Step:
 
 
 async def test_finished_subgoals_are_folded_and_the_running_one_is_whole(tmp_path: Path) -> None:
-    scene = Scene("boundary", {"tokens": 300, "share": 0.05}, budget=20_000, steps=44, step=sub_step)
+    scene = Scene("boundary", {"tokens": 300, "share": 0.05}, budget=20_000, steps=44, step=sub_step, summaries="off")
     whole = await play(tmp_path / "a", scene)
     singles = [span for span in spans(whole.blocks) if span[1] - span[0] < 16]
     assert singles[:2] == [(1, 8), (9, 16)]

@@ -13,13 +13,14 @@ from memory.manager import Memory
 from memory.plan import HIDDEN, NeedsSummary
 from memory.policies.registry import make_policy
 from memory.records import Level
+from memory.summaries.config import SummaryConfig
 from tests.memory.policies.scenes import QUESTION, Scene, hidden, play, spans
 from tests.memory.pools import given, pool
 from tests.memory.sessions import open_memory, page, visit_step
 
-RESTART = Scene("summary-restart", {"tokens": 400})
-ROLLING = Scene("summary-rolling", {"tokens": 400, "every": 5}, budget=20_000)
-APPEND = Scene("summary-append", budget=20_000)
+RESTART = Scene("summary-restart", {"tokens": 400}, summaries="off")
+ROLLING = Scene("summary-rolling", {"tokens": 400, "every": 5}, budget=20_000, summaries="off")
+APPEND = Scene("summary-append", budget=20_000, steps=24)
 
 
 async def test_append_shows_each_step_as_its_summary_and_the_last_one_raw(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ async def test_append_shows_each_step_as_its_summary_and_the_last_one_raw(tmp_pa
     assert (last.plan.levels[:-1] == Level.DETAILED).all()
     # in lockstep the summary of step t is there at t + 2, so the newest old step has one as well
     assert last.plan.levels[-1] == Level.DETAILED
-    assert page(39) in str(last.messages[-1].content) and page(38) not in str(last.messages)
+    assert page(23) in str(last.messages[-1].content) and page(22) not in str(last.messages)
     history = [context.messages[1:-2] for context in played.contexts]
     assert "### c1 detailed" in history[-1][-1].content
     sizes = [context.tokens for context in played.contexts[5:]]
@@ -73,7 +74,9 @@ async def test_rolling_takes_in_new_steps_every_k(tmp_path: Path) -> None:
 
 
 async def test_rolling_is_sooner_where_the_budget_is_near(tmp_path: Path) -> None:
-    played = await play(tmp_path / "s", Scene("summary-rolling", {"tokens": 400, "every": 30}))
+    played = await play(
+        tmp_path / "s", Scene("summary-rolling", {"tokens": 400, "every": 30}, steps=12, summaries="off")
+    )
     assert played.blocks and min(block.last for block in played.blocks) < 10
 
 
@@ -99,10 +102,11 @@ async def test_longevity_append_outlives_react_and_the_running_summaries_outlive
     reached = {}
     for policy in ("react", "summary-append", "summary-restart", "summary-rolling"):
         stop = MemoryConfig(overflow="stop", spend=False, recent=1)
-        async with open_memory(tmp_path / policy, policy=policy, config=stop) as memory:
-            reached[policy] = await steps_until_exhausted(memory, 8_000, 60)
-    assert reached["react"] < reached["summary-append"] < 60
-    assert reached["summary-restart"] == reached["summary-rolling"] == 60
+        settings = SummaryConfig(publish="lockstep", kind="extractive" if policy == "summary-append" else "off")
+        async with open_memory(tmp_path / policy, policy=policy, config=stop, summaries=settings) as memory:
+            reached[policy] = await steps_until_exhausted(memory, 5_000, 40)
+    assert reached["react"] < reached["summary-append"] < 40
+    assert reached["summary-restart"] == reached["summary-rolling"] == 40
 
 
 def test_a_plan_asks_for_what_the_summary_does_not_cover() -> None:
