@@ -8,7 +8,7 @@ import pytest
 
 from agent.backbones.scripted import ScriptedBackbone
 from memory.config import MemoryConfig
-from memory.records import Reply, Request
+from memory.records import JsonValue, Reply, Request
 from tests.agent.bench import FakeTool, Setup, act, bench, say, search
 
 SETUP = Setup(policy="fold-range", memory=MemoryConfig(recent=1, spend=False))
@@ -18,7 +18,7 @@ def texts(request: Request) -> str:
     return "\n".join(message.content for message in request.messages)
 
 
-def fold(step: int | str, text: str = "what it found", **more: object) -> Reply:
+def fold(step: int | str, text: str = "what it found", **more: JsonValue) -> Reply:
     return act(("fold", {"from_step": step, "text": text, **more}))
 
 
