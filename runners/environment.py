@@ -93,7 +93,11 @@ class Environment:
 
     def variables(self) -> dict[str, str]:
         """Everything by its proper name, secrets revealed: for the factory that makes a client, and nothing else."""
-        return {HOME: str(self.home), **self.settings, **{name: secret.reveal() for name, secret in self.secrets.items()}}
+        return {
+            HOME: str(self.home),
+            **self.settings,
+            **{name: secret.reveal() for name, secret in self.secrets.items()},
+        }
 
 
 def read_environment(

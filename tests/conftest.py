@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 _SECRET = re.compile(r"(_KEYS?|_KEY_ID|_TOKEN|_SECRET|_PASSWORD)$")
-_SETTINGS = re.compile(r"^(OPENAI_|ANTHROPIC_|LONGSTRIDE_HOME|SEARXNG_|SANDBOX_FUSION_|OTEL_)|_proxy$|_BASE_URL$", re.IGNORECASE)
+_SETTINGS = re.compile(
+    r"^(OPENAI_|ANTHROPIC_|LONGSTRIDE_HOME|SEARXNG_|SANDBOX_FUSION_|OTEL_)|_proxy$|_BASE_URL$", re.IGNORECASE
+)
 _LOCAL_NAMES = {"", "localhost", "ip6-localhost", socket.gethostname()}
 _STARTED = pytest.StashKey[float]()
 
