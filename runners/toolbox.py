@@ -17,6 +17,9 @@ from tools.search.base import CorpusFault, SearchProvider
 from tools.toolset import AnyTool, Toolset
 from tools.visit.goal import GoalExtractor
 
+BY_HAND = ("search", "visit", "python", "parse_file")
+"""Tools that work outside a session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -49,9 +52,11 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
     provider, hosts = await _provider(request)
     tools: list[AnyTool] = []
     try:
-        tools += _web(request, provider, hosts)
+        tools += [_search(request, provider), _visit(request, hosts)]
         tools += _files(request)
-        tools += await _python(request)
+        if request.config.backbone.kind != "embedded":
+            # the embedded reader computes nothing: starting a sandbox for it would only cost time
+            tools += await _python(request)
     except BaseException:
         await provider.aclose()
         raise
@@ -75,12 +80,30 @@ def check_inputs(inputs: Inputs) -> None:
 
 
 async def run_one_tool(request: ToolboxRequest, call: ToolCall) -> Observation:
-    """One call outside any session."""
+    """One call outside any session. Raises UsageFault when what this tool needs is not there."""
+    if call.name not in BY_HAND:
+        raise UsageFault(f"no tool {call.name!r} here: {', '.join(BY_HAND)}")
     async with AsyncExitStack() as stack:
-        toolset = await open_toolbox(request, stack)
-        if call.name not in toolset.names:
-            raise UsageFault(f"no tool {call.name!r} here: {', '.join(toolset.names)}")
+        toolset = Toolset(await _by_hand(request, call.name))
+        stack.push_async_callback(toolset.aclose)
         return (await toolset.run([call], step=1))[0]
+
+
+async def _by_hand(request: ToolboxRequest, name: str) -> list[AnyTool]:
+    """One tool, and no more than it needs: only a search has to have something to search."""
+    if name == "python":
+        tools = await _python(request)
+        if not tools:
+            raise UsageFault("the python tool is not offered here", hint="`longstride doctor` says why")
+        return tools
+    if name == "parse_file":
+        if not request.inputs.files:
+            raise UsageFault("there is no file to read", hint="give --file PATH")
+        return _files(request)
+    if name == "visit" and request.inputs.corpus is None:
+        return [_visit(request, request.hosts)]
+    provider, hosts = await _provider(request)
+    return [_search(request, provider), _visit(request, hosts)]
 
 
 async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[str, str]]:
@@ -101,23 +124,28 @@ async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[st
     return open_search(request.config.search, request.environment), {}
 
 
-def _web(request: ToolboxRequest, provider: SearchProvider, hosts: Mapping[str, str]) -> list[AnyTool]:
-    from runners.extracting import renderer
+def _search(request: ToolboxRequest, provider: SearchProvider) -> AnyTool:
     from runners.searching import blocklist
     from tools.search.tool import SearchTool
+
+    return SearchTool(provider, request.config.search, blocklist(request.config))
+
+
+def _visit(request: ToolboxRequest, hosts: Mapping[str, str]) -> AnyTool:
+    from runners.extracting import renderer
+    from runners.searching import blocklist
     from tools.visit.tool import VisitTool
     from tools.web.client import Fetcher
 
-    config, blocked = request.config, blocklist(request.config)
-    fetcher = Fetcher(config.fetch, hosts=hosts, blocked=blocked)
-    visit = VisitTool(
+    config = request.config
+    fetcher = Fetcher(config.fetch, hosts=hosts, blocked=blocklist(config))
+    return VisitTool(
         fetcher,
         request.environment.home / "cache" / "pages",
         config.visit,
         extractor=request.extractor,
         renderer=renderer(config, fetcher),
     )
-    return [SearchTool(provider, config.search, blocked), visit]
 
 
 def _files(request: ToolboxRequest) -> list[AnyTool]:
@@ -130,8 +158,7 @@ def _files(request: ToolboxRequest) -> list[AnyTool]:
 
 
 async def _python(request: ToolboxRequest) -> list[AnyTool]:
-    if not request.config.python.enabled or request.config.backbone.kind == "embedded":
-        # the embedded reader computes nothing: starting a sandbox for it would only cost time
+    if not request.config.python.enabled:
         return []
     from tools.python.local import detect_sandbox
     from tools.python.tool import PythonTool

@@ -14,6 +14,7 @@ from runners.cli.options import (
     Corpus,
     Files,
     JsonFile,
+    LogLevel,
     Offline,
     Overrides,
     config_request,
@@ -33,6 +34,7 @@ def tool(
     overrides: Overrides = None,
     offline: Offline = False,
     json_file: JsonFile = None,
+    log_level: LogLevel = "warning",
 ) -> None:
     """Run one tool once and show what a model would see. Exit code 1 when the tool failed."""
     import asyncio
@@ -44,10 +46,12 @@ def tool(
     from runners.environment import forget_secrets, read_environment
     from runners.errors import UsageFault
     from runners.live import clean
-    from runners.report import write_json
+    from runners.logs import setup_logging
+    from runners.report import check_json, write_json
     from runners.toolbox import Inputs, ToolboxRequest, check_inputs, run_one_tool
 
     environment = read_environment()
+    setup_logging(log_level, environment.secrets)
     forget_secrets()
     try:
         given = json.loads(arguments)
@@ -59,6 +63,7 @@ def tool(
     settings = load_config(config_request(None, None, backbone, config, asked))
     inputs = Inputs(corpus, tuple(str(path.resolve()) for path in files or ()))
     check_inputs(inputs)
+    check_json(json_file)
     request = ToolboxRequest(settings, inputs, environment)
     result: Observation = asyncio.run(run_one_tool(request, ToolCall("t0", name, given)))
     if json_file:

@@ -162,9 +162,22 @@ def test_a_tool_by_hand(command: Command, corpus: Path) -> None:
     assert missing.report["error"] == "not_found"
     private = command("tool", "visit", '{"urls": ["http://127.0.0.1:9/"]}', "--corpus", str(corpus))
     assert (private.code, private.report["error"]) == (1, "forbidden")
+
+
+def test_a_tool_by_hand_needs_nothing_to_search_when_it_does_not_search(command: Command, corpus: Path) -> None:
     text = corpus / "bridges.txt"
-    parsed = command("tool", "parse_file", '{"file": "bridges.txt"}', "--corpus", str(corpus), "--file", str(text))
-    assert "sold in 1790" in parsed.out
+    parsed = command("tool", "parse_file", '{"file": "bridges.txt"}', "--file", str(text))
+    assert "sold in 1790" in parsed.out, parsed.err
+    private = command("tool", "visit", '{"urls": ["http://127.0.0.1:9/"]}')
+    assert (private.code, private.report["error"]) == (1, "forbidden")
+
+
+def test_python_by_hand_whatever_the_backbone(command: Command) -> None:
+    computed = command("tool", "python", '{"code": "print(6 * 7)"}')
+    if computed.code == 2:
+        assert "the python tool is not offered here" in computed.error
+        pytest.skip("no sandbox on this machine")
+    assert "42" in computed.report["text"], computed.err
 
 
 @pytest.mark.parametrize(
@@ -192,6 +205,11 @@ def test_a_tool_by_hand(command: Command, corpus: Path) -> None:
         (["tool", "search", "[1]", "--corpus", "CORPUS"], "not a JSON object"),
         (["tool", "serach", "{}", "--corpus", "CORPUS"], "no tool 'serach' here: search, visit"),
         (["tool", "search", "{}"], "there is nothing to search"),
+        (["tool", "parse_file", "{}"], "there is no file to read"),
+        (
+            ["tool", "search", "{}", "--corpus", "CORPUS", "--json", "none/x.json"],
+            "--json none/x.json: cannot be written",
+        ),
     ],
 )
 def test_bad_input_is_one_line(command: Command, corpus: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
