@@ -48,7 +48,7 @@ def _declared(body: bytes, content_type: str, markup: bool) -> list[str]:
         try:
             name = codecs.lookup(label).name
             "".encode(name)
-        except LookupError:
+        except (LookupError, UnicodeError):
             continue
         names.append(_SUPERSETS.get(name, name))
     return names

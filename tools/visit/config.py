@@ -11,7 +11,8 @@ from tools.visit.robots import RobotsMode
 
 class VisitConfig(BaseModel):
     """``window_chars``: the most text of one page in an observation. ``max_age_s``: how long a recorded page is used
-    again. ``offline``: only recorded pages (and the local corpus). ``extract_s``: limit for parsing one document.
+    again. ``offline``: only recorded pages (and the local corpus). ``extract_s``: limit for parsing one document;
+    ``robots_s``: for its site's robots.txt.
 
     ``extractor``: who finds what a goal asks for in a long page: ``passages`` ranks its passages, ``llm`` asks the
     summariser's model (``summary_backbone``, else the backbone), which is shown at most ``extractor_chars`` of it.
@@ -25,6 +26,7 @@ class VisitConfig(BaseModel):
     max_age_s: float = Field(default=86_400.0, ge=0)
     offline: bool = False
     robots: RobotsMode = "respect"
+    robots_s: float = Field(default=5.0, gt=0)
     extract_s: float = Field(default=20.0, gt=0)
     extractor: Literal["passages", "llm"] = "passages"
     extractor_chars: int = Field(default=60_000, ge=2000)

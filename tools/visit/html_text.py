@@ -19,6 +19,8 @@ MAX_MARKUP_CHARS = 8_000_000
 MAX_TAGS = 60_000
 """Beyond this many tags the page is stripped by a linear scan: 32,000 nested inline tags kept trafilatura busy for
 over 20 seconds."""
+MAX_TREE_TAGS = 30_000
+"""Beyond this many, the whole page is written by the linear scan: the tree that is walked for it takes seconds."""
 MAX_DEPTH = 400
 MAX_ATTRIBUTES = 2000
 """In one tag: 100,000 keep lxml busy for over 10 seconds."""
@@ -50,11 +52,12 @@ def html_text(body: bytes, content_type: str, url: str, *, crude: bool = False) 
     if len(markup) > MAX_MARKUP_CHARS:
         markup = markup[:MAX_MARKUP_CHARS]
         notes.append(f"only the first {MAX_MARKUP_CHARS} characters of markup were read")
-    if crude or _hostile(markup):
+    count = _count(markup)
+    if crude or count > MAX_TAGS:
         notes.append("markup too deep, large or slow to parse: shown without structure")
         return Extracted(_crude_title(markup), _crude_text(markup), tuple(notes))
     title, main = _main_text(markup, url)
-    page_title, whole = _whole_page(markup, url)
+    page_title, whole = _whole_page(markup, url) if count <= MAX_TREE_TAGS else ("", _crude_text(markup))
     title = title or page_title or _crude_title(markup)
     if len(main) >= _TOO_LITTLE_CHARS and len(main) >= _TOO_LITTLE * len(_crude_text(markup)):
         return Extracted(title, main, tuple(notes), whole)
@@ -71,6 +74,8 @@ def _main_text(markup: str, url: str) -> tuple[str, str]:
     tree = load_html(markup)
     if tree is None:
         return "", ""
+    for template in list(tree.iter("template")):
+        template.drop_tree()
     if url:  # trafilatura itself resolves against the host alone
         tree.make_links_absolute(url, handle_failures="ignore")
         for anchor in tree.iter("a"):
@@ -99,7 +104,7 @@ def _whole_page(markup: str, url: str) -> tuple[str, str]:
         tag.decompose()
     _mark_links(soup, url)
     parts: list[str] = []
-    _write(soup.body or soup, parts)
+    _write(soup, parts)  # not its body alone: text may stand behind it
     return title, _tidy("".join(parts))
 
 
@@ -118,7 +123,7 @@ def _mark_links(soup: BeautifulSoup, url: str) -> None:
 
 
 def _write(tag: Tag, parts: list[str]) -> None:
-    """Depth-first text with line breaks at blocks. Recursion is bounded: `_hostile` let no deep page through."""
+    """Depth-first text with line breaks at blocks. Recursion is bounded: `_count` let no deep page through."""
     from bs4 import Tag
     from bs4.element import Comment, NavigableString
 
@@ -144,21 +149,18 @@ def _write(tag: Tag, parts: list[str]) -> None:
                 parts.append(breaks)
 
 
-def _hostile(markup: str) -> bool:
-    """Whether the parsers could choke: by number of tags, or by how deep they nest."""
+def _count(markup: str) -> int:
+    """Number of tags; more than `MAX_TAGS` where the parsers could choke, also on depth or attributes."""
     if any(len(tag[0].split()) > MAX_ATTRIBUTES for tag in _LONG_TAG.finditer(markup)):
-        return True
-    depth = deepest = count = 0
+        return MAX_TAGS + 1
+    depth = count = 0
     for tag in _TAG.finditer(markup):
         count += 1
-        name = tag[2].lower()
-        if name in _VOID or tag[0].endswith("/>"):
-            continue
-        depth = max(0, depth - 1) if tag[1] else depth + 1
-        deepest = max(deepest, depth)
-        if count > MAX_TAGS or deepest > MAX_DEPTH:
-            return True
-    return False
+        if tag[2].lower() not in _VOID and not tag[0].endswith("/>"):
+            depth = max(0, depth - 1) if tag[1] else depth + 1
+        if count > MAX_TAGS or depth > MAX_DEPTH:
+            return MAX_TAGS + 1
+    return count
 
 
 def _crude_text(markup: str) -> str:

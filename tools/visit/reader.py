@@ -54,7 +54,7 @@ class PageReader:
         self._renderer = renderer
         self._cache = PageCache(cache, config.cache_bytes)
         self._files = FileReader(ExtractionWorker(config.extract_s))
-        self._robots = Robots(fetcher, config.robots)
+        self._robots = Robots(fetcher, config.robots, config.robots_s)
         self._clock = clock
 
     async def read(self, url: str, *, refresh: bool = False) -> Document:

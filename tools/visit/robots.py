@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Literal, Protocol, TypeAlias, cast
 
@@ -21,10 +22,14 @@ class _Rules(Protocol):
 
 
 class Robots:
-    """Answers whether a page may be visited. A site without readable rules allows everything."""
+    """Answers whether a page may be visited. A site without readable rules allows everything.
 
-    def __init__(self, fetcher: Fetcher, mode: RobotsMode) -> None:
+    ``limit_s``: seconds that its rules are waited for.
+    """
+
+    def __init__(self, fetcher: Fetcher, mode: RobotsMode, limit_s: float = 5.0) -> None:
         self._fetcher = fetcher
+        self._limit_s = limit_s
         self._mode = mode
         self._rules: OrderedDict[str, _Rules | None] = OrderedDict()
 
@@ -51,9 +56,10 @@ class Robots:
         from protego import Protego
 
         try:
-            page = await self._fetcher.fetch(f"{origin}/robots.txt")
-        except ToolError:
+            async with asyncio.timeout(self._limit_s):
+                page = await self._fetcher.fetch(f"{origin}/robots.txt")
+        except (ToolError, TimeoutError):
             return None
         if page.status != 200 or "html" in page.content_type:
             return None
-        return cast(_Rules, Protego.parse(page.body[:_MAX_BYTES].decode("utf-8", "replace")))
+        return cast(_Rules, Protego.parse(page.body[:_MAX_BYTES].decode("utf-8-sig", "replace")))

@@ -108,7 +108,7 @@ def sniff(content_type: str, body: bytes, suffix: str = "") -> Kind:
         return "xml"
     if by_suffix is not None and by_suffix != "pdf":
         return by_suffix
-    if label and not label.startswith("text/") and not label.endswith("+xml") and label != "application/octet-stream":
+    if label and not label.startswith(("text/", "application/")):
         return "binary"
     return "text"
 

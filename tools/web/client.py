@@ -90,7 +90,7 @@ class Fetcher:
             target = await self.policy.admit(parsed)
             response = await self._open(target)
             try:
-                location = response.headers.get("location")
+                location = _location(response)
                 if response.status_code not in _REDIRECTS or not location:
                     return await self._read(response, target, tuple(passed), deadline)
             finally:
@@ -164,6 +164,14 @@ class Fetcher:
 
     def _timeout(self) -> dict[str, float | None]:
         return httpx.Timeout(self._config.total_s, connect=self._config.connect_s).as_dict()
+
+
+def _location(response: httpx.Response) -> str:
+    """Where a redirect leads, empty for nowhere. Raises ToolError when it leads to two places."""
+    targets = dict.fromkeys(response.headers.get_list("location"))
+    if len(targets) > 1:
+        raise ToolError("http_status", "the page redirects to two addresses at once")
+    return next(iter(targets), "")
 
 
 def _reason(error: Exception) -> str:

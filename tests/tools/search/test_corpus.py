@@ -15,12 +15,12 @@ from tests.tools.search.pages import PAGES, write_jsonl
 from tools.base import CallContext, ToolError
 from tools.search.base import CorpusFault, Hit, canonical_url
 from tools.search.chain import SearchChain
+from tools.search.config import SearchConfig
 from tools.search.corpus import LocalCorpus
 from tools.search.index import CorpusIndex
 from tools.search.jsonl import JsonlPages
 from tools.search.server import page_text
 from tools.search.snippet import snippet
-from tools.search.config import SearchConfig
 from tools.search.tool import SearchArguments, SearchTool
 
 CALL = CallContext("s1.1", 1)
