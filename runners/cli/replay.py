@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _COMPARED = "What is compared"
 _MEASURED = "What is measured"
 RunFiles = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         metavar="FILE…",
         help="Normalised or Alibaba .jsonl(.gz), ATIF .json(l), our trajectory.jsonl or a session's folder.",
@@ -48,7 +48,7 @@ Planted = Annotated[
     bool,
     typer.Option(
         "--planted",
-        help="FILE is a folder of multi-hop questions and pages: one long session of visits, whose facts are asked for "
+        help="FILE is a folder of multi-hop questions and pages: a long session of visits, whose facts are asked for "
         "again 10 to 10,000 steps later.",
         rich_help_panel=_MEASURED,
     ),
@@ -64,6 +64,17 @@ Evidence = Annotated[
     typer.Option(
         "--evidence",
         help="FILE is LongMemEval or LoCoMo: are the labelled turns shown, and can the answer be read in them?",
+        rich_help_panel=_MEASURED,
+    ),
+]
+Generate = Annotated[
+    int | None,
+    typer.Option(
+        "--generate",
+        min=10,
+        metavar="N",
+        help="A session of N steps of real text (FILE: its pages; none: our own): how long each policy lasts. Without "
+        "--policy: the runs of the papers' Figure 2, and mosaic at 32K.",
         rich_help_panel=_MEASURED,
     ),
 ]
@@ -85,9 +96,9 @@ PriceOf = Annotated[
 
 
 def replay(
-    files: RunFiles,
-    policy: Policies = "pace",
-    budget: Budgets = "4000",
+    files: RunFiles = None,
+    policy: Policies = "",
+    budget: Budgets = "",
     scope: Scoped = "history",
     lambdas: Lambdas = "",
     layout: Layouts = "",
@@ -95,6 +106,7 @@ def replay(
     visits: Visits = 1_200,
     sessions: Sessions = 1,
     evidence: Evidence = False,
+    generate: Generate = None,
     chained: Chained = False,
     limit: Limit = None,
     skip_broken: SkipBroken = False,
@@ -113,27 +125,36 @@ def replay(
     import os
 
     from runners.environment import forget_secrets, read_environment
+    from runners.errors import UsageFault
     from runners.replay.command import ReplayRequest
     from runners.replay.command import replay as run
+    from runners.replay.generator import Generated
+    from runners.replay.longevity import published
     from runners.replay.variants import VariantRequest
 
     environment = read_environment()
     forget_secrets()
     compared = VariantRequest(
-        policies=names(policy),
-        budgets=integers("--budget", budget),
+        policies=names(policy) or ("pace",),
+        budgets=integers("--budget", budget) or (4_000,),
         lambdas=decimals("--lambda", lambdas),
         layouts=names(layout),
-        scope=scope,
+        scope="request" if generate else scope,
         profile=profile,
         file=config,
         options=tuple(overrides or ()),
     )
+    variants = [compared]
+    if generate and not policy:
+        variants = published(integers("--budget", budget) or (128_000, 256_000), 32_000, profile, compared.options)
+    elif not (files or generate):
+        raise UsageFault("name at least one FILE of recorded runs")
     key = environment.secret("OPENAI_API_KEY")
     request = ReplayRequest(
-        files=files,
-        variants=compared,
-        mode="planted" if planted else "evidence" if evidence else "steps",
+        files=files or [],
+        variants=variants,
+        mode="generated" if generate else "planted" if planted else "evidence" if evidence else "steps",
+        generated=Generated(generate or 10),
         chained=chained,
         visits=visits,
         sessions=sessions,

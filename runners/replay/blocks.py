@@ -13,7 +13,7 @@ from runners.replay.prepare import Prepared
 
 def make_block(need: NeedsSummary, number: int, step: int, run: Prepared) -> Block:
     """The block that a session with extractive summaries would have made; made once for all variants that ask."""
-    question = run.recording.question_at(min(step, len(run))).text
+    question = run.question(step)
     merged = need.merge.text if need.merge else None
     key = (need.first, need.last, need.kind, need.tokens, merged, question)
     if key not in run.blocks:

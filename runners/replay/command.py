@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.pricing import ModelPrice
 from runners.errors import UsageFault
 from runners.replay.evidence import EvidenceJob, read_dialogues
+from runners.replay.generator import QUESTION, Generated
+from runners.replay.longevity import LongevityJob
 from runners.replay.planted import STRIDE, PlantedJob, build_session, read_collection
 from runners.replay.readers.files import read_files
-from runners.replay.recording import chain
+from runners.replay.recording import Recording, chain, single_question
 from runners.replay.report import ReplayReport
 from runners.replay.rows import difference_rows, result_rows, session_rows
-from runners.replay.variants import Plan, VariantRequest, make_plan
+from runners.replay.variants import Plan, VariantRequest, joined, make_plan
 from runners.replay.working import Job, Outcome, ReplayJob, Settings, run_jobs
 
-Mode: TypeAlias = Literal["steps", "planted", "evidence"]
-"""Next-step recall on recorded runs; planted recall; evidence recall."""
+Mode: TypeAlias = Literal["steps", "planted", "evidence", "generated"]
+"""Next-step recall on recorded runs; planted recall; evidence recall; longevity of generated sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,14 @@ class ReplayRequest:
     """Inputs and settings of one replay."""
 
     files: Sequence[Path]
-    variants: VariantRequest
+    variants: Sequence[VariantRequest]
+    """Taken together: figures of several settings in one report."""
     mode: Mode = "steps"
     chained: bool = False
     visits: int = 1_200
     sessions: int = 1
     """Planted sessions, seeded one after another."""
+    generated: Generated = field(default_factory=Generated)
     probes: int = 100
     """Most probes at one distance in one planted session."""
     limit: int | None = None
@@ -49,7 +53,7 @@ class ReplayRequest:
 
 def replay(request: ReplayRequest) -> ReplayReport:
     """Recorded runs under every variant. Raises UsageFault, ConfigError or EncoderFault; nothing is written."""
-    plan = make_plan(request.variants)
+    plan = joined([make_plan(each) for each in request.variants])
     jobs, skipped = MODES[request.mode](request, plan)
     if not jobs:
         raise UsageFault("nothing is left to replay")
@@ -64,7 +68,8 @@ def _steps(request: ReplayRequest, plan: Plan) -> Jobs:
     if request.chained:
         recordings = (chain(recordings),)
     placed = tuple(enumerate(plan.variants))
-    return [ReplayJob(recording, placed) for recording in recordings], reading.broken
+    recent = max(variant.memory.recent for variant in plan.variants)
+    return [ReplayJob(recording, placed, recent) for recording in recordings], reading.broken
 
 
 def _planted(request: ReplayRequest, plan: Plan) -> Jobs:
@@ -89,12 +94,20 @@ def _evidence(request: ReplayRequest, plan: Plan) -> Jobs:
     return [EvidenceJob(one.recording, placed, one.asked) for one in dialogues[: request.limit]], ()
 
 
+def _generated(request: ReplayRequest, plan: Plan) -> Jobs:
+    source = request.files[0] if request.files else request.generated.source
+    given = replace(request.generated, seed=request.seed, source=source)
+    named = Recording(f"generated-{request.seed}", "generated", (), single_question(QUESTION))
+    return [LongevityJob(named, tuple(enumerate(plan.variants)), given)], ()
+
+
 Jobs: TypeAlias = tuple[Sequence[Job], Sequence[str]]
 """What there is to do, and what was left out of it."""
 MODES: Mapping[Mode, Callable[[ReplayRequest, Plan], Jobs]] = {
     "steps": _steps,
     "planted": _planted,
     "evidence": _evidence,
+    "generated": _generated,
 }
 
 
@@ -102,8 +115,6 @@ def run(jobs: Sequence[Job], plan: Plan, request: ReplayRequest) -> list[Outcome
     """The jobs' outcomes under the request's settings."""
     settings = Settings(
         plan.encoder,
-        plan.summaries,
-        plan.recent,
         request.cache,
         request.rendering,
         request.price,

@@ -88,7 +88,7 @@ class Walk:
         run, config = self.run, self.variant.memory
         old = run.old(step)
         recent = run.window(step).tokens(None)
-        text = run.recording.question_at(min(step, len(run))).text if question is None else question
+        text = run.question(step) if question is None else question
         fixed = run.fixed_tokens(text, old > 0, config.layout == "ledger")
         budget = self.variant.budget + (fixed + recent if self.variant.scope == "history" else 0)
         return PlanInput(
@@ -110,7 +110,7 @@ class Walk:
 
     def _pool(self, step: int, old: int, question: str | None, cosines: FloatArray | None) -> Pool:
         run, needs = self.run, self.policy.needs
-        pool = run.index.pool(old, run.cosine_rows[step] if cosines is None else cosines)
+        pool = run.index.pool(old, run.cosines(step) if cosines is None else cosines)
         if "lexical" in needs:
             pool = replace(pool, lexical=run.lexical(step, question))
         if "keys" in needs:
@@ -118,7 +118,7 @@ class Walk:
         if "fidelity" in needs:
             pool = replace(pool, fidelity=run.index.fidelity(old))
         if "kinds" in needs:
-            pool = replace(pool, kinds=tuple(facts.kind for facts in run.index.facts[:old]))
+            pool = replace(pool, kinds=run.kinds(old))
         return pool
 
     def _decided(self, given: PlanInput, recent: Recent) -> Decision | None:

@@ -19,9 +19,10 @@ from runners.errors import UsageFault
 from runners.replay.engine import Shown, Walk
 from runners.replay.jsonlines import content, lines
 from runners.replay.planted import mentions
-from runners.replay.prepare import Prepared, Toolkit, encode_queries, prepare
+from runners.replay.prepare import Prepared, Toolkit, encode_queries
 from runners.replay.recording import Recording
 from runners.replay.samples import Sample
+from runners.replay.sharing import Shared
 from runners.replay.traffic import Traffic
 from runners.replay.working import Job, Outcome, Settings
 
@@ -204,12 +205,13 @@ class EvidenceJob(Job):
 
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
         """The state text is the question alone; nothing of one question is known to the next."""
-        run = prepare(self.recording, tools, settings.recent)
-        step = len(run) + 1
-        vectors = encode_queries(tools, [run.state(step, asking.question) for asking in self.asked])
-        scores = [run.scan(vector, run.old(step)) for vector in vectors]
+        shared = Shared(self.recording, tools)
+        step = len(self.recording.steps) + 1
         outcomes = []
         for position, variant in self.variants:
+            run = shared.of(variant)
+            vectors = encode_queries(tools, [run.state(step, asking.question) for asking in self.asked])
+            scores = [run.scan(vector, run.old(step)) for vector in vectors]
             traffic = Traffic(run, rendering=False)
             samples = tuple(self._asked(Walk(run, variant), step, scores, traffic))
             outcomes.append(

@@ -26,9 +26,10 @@ from memory.text.sentences import split
 from runners.errors import UsageFault
 from runners.replay.engine import Shown, Walk
 from runners.replay.jsonlines import lines
-from runners.replay.prepare import Prepared, Toolkit, encode_queries, prepare
+from runners.replay.prepare import Prepared, Toolkit, encode_queries
 from runners.replay.recording import Recording
 from runners.replay.samples import Sample
+from runners.replay.sharing import Shared
 from runners.replay.traffic import Traffic
 from runners.replay.working import Job, Outcome, Settings
 
@@ -197,13 +198,13 @@ class PlantedJob(Job):
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
         """Walk it once per variant; probes leave no trace in it. A request is compared with the one before it only at
         stride 1."""
-        run = prepare(self.recording, tools, settings.recent)
-        last = max((probe.step for probe in self.probes), default=len(run))
-        run.prepare_queries(range(1, last + 1))
-        vectors = encode_queries(tools, [run.state(probe.step, probe.question) for probe in self.probes])
-        cosines = [run.scan(v, run.old(p.step)) for p, v in zip(self.probes, vectors, strict=True)]
+        shared = Shared(self.recording, tools)
+        last = max((probe.step for probe in self.probes), default=len(self.recording.steps))
         outcomes = []
         for position, variant in self.variants:
+            run = shared.of(variant)
+            vectors = encode_queries(tools, [run.state(probe.step, probe.question) for probe in self.probes])
+            cosines = [run.scan(v, run.old(p.step)) for p, v in zip(self.probes, vectors, strict=True)]
             traffic = Traffic(run, rendering=settings.rendering, price=settings.price)
             samples = tuple(self._walked(Walk(run, variant), last, cosines, traffic))
             outcomes.append(

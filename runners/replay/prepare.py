@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,10 @@ class Prepared:
     def __len__(self) -> int:
         return len(self.chunks)
 
+    def with_recent(self, recent: int) -> Prepared:
+        """The same run with another N: texts, summaries, keys and blocks are shared."""
+        return replace(self, recent=recent, cosine_rows={}, lexical_rows={}, windows={})
+
     def old(self, step: int) -> int:
         """How many chunks are old when ``step`` is about to be taken."""
         return max(0, step - 1 - self.recent)
@@ -117,15 +121,25 @@ class Prepared:
         if question is not None:
             parts: list[str] = []
         else:
-            question, parts = self.recording.question_at(step).text, [full_text(s) for s in self.recent_steps(step)]
+            question, parts = self.question(step), [full_text(s) for s in self.recent_steps(step)]
         return state_text(question, parts, self.tools.encoder.max_tokens, self.tools.counter.count)
 
-    def prepare_queries(self, steps: Sequence[int]) -> None:
-        """Cosines of the old chunks for these steps, in one pass through the cache."""
-        wanted = [step for step in steps if step not in self.cosine_rows]
-        vectors = encode_queries(self.tools, [self.state(step) for step in wanted])
-        for step, vector in zip(wanted, vectors, strict=True):
-            self.cosine_rows[step] = self.scan(vector, self.old(step))
+    def cosines(self, step: int) -> FloatArray:
+        """(old,) cosines of the old chunks to the state before ``step``; all steps' at once, through the cache."""
+        if step not in self.cosine_rows:
+            steps = range(1, len(self) + 2)
+            vectors = encode_queries(self.tools, [self.state(each) for each in steps])
+            for each, vector in zip(steps, vectors, strict=True):
+                self.cosine_rows[each] = self.scan(vector, self.old(each))
+        return self.cosine_rows[step]
+
+    def kinds(self, count: int) -> tuple[str, ...]:
+        """Kinds of the first ``count`` chunks."""
+        return tuple(facts.kind for facts in self.index.facts[:count])
+
+    def question(self, step: int) -> str:
+        """The question in force before ``step``."""
+        return self.recording.question_at(step).text
 
     def scan(self, query: NDArray[np.float32], count: int) -> FloatArray:
         """(count,) cosines, as `KeyMatrix.cosines` gives them."""

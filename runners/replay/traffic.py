@@ -24,6 +24,8 @@ class Totals:
     contexts: int = 0
     unbuilt: int = 0
     """Steps for which no context could be built: budget too small, or exhausted before."""
+    over: int = 0
+    """Contexts above their budget: none, if the hard budget holds."""
     tokens: int = 0
     history_tokens: int = 0
     longevity: int | None = None
@@ -62,15 +64,16 @@ class Traffic:
             longevity = totals.longevity or shown.step
             self._totals = replace(totals, unbuilt=totals.unbuilt + 1, longevity=longevity)
             return
-        over = shown.decision.fitted.unfitted_tokens > shown.given.budget
+        exceeds = shown.decision.fitted.unfitted_tokens > shown.given.budget
         wide = len(shown.given.pool) > 1
         self._curve.append((shown.step, shown.tokens))
         self._totals = replace(
             totals,
             contexts=totals.contexts + 1,
+            over=totals.over + (shown.tokens > shown.given.budget),
             tokens=totals.tokens + shown.tokens,
             history_tokens=totals.history_tokens + shown.history_tokens,
-            longevity=totals.longevity or (shown.step if over else None),
+            longevity=totals.longevity or (shown.step if exceeds else None),
             spread=totals.spread + (float(shown.given.pool.cosines.std()) if wide else 0.0),
             scored=totals.scored + wide,
         )
@@ -112,7 +115,7 @@ class Renderer:
         self._take(codes, shown.step)
         rows = np.flatnonzero(codes > int(Level.PLACEHOLDER)).tolist()
         given = RenderInput(
-            question=run.recording.question_at(min(shown.step, len(run))).text,
+            question=run.question(shown.step),
             nonce=run.nonce,
             levels=levels_of(codes),
             folded=codes == FOLDED,

@@ -34,6 +34,7 @@ class Variant:
     options: Mapping[str, JsonValue]
     budget: int
     memory: MemoryConfig
+    summaries: SummaryConfig = field(default_factory=SummaryConfig)
     scope: Scope = "history"
     lam: float | None = None
     changed: tuple[str, ...] = field(default=())
@@ -56,12 +57,10 @@ class VariantRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The variants, and what they share: one encoder, one summariser, one recent window."""
+    """The variants, and the encoder that they share."""
 
     variants: tuple[Variant, ...]
     encoder: EncoderConfig
-    summaries: SummaryConfig
-    recent: int
 
 
 def make_plan(request: VariantRequest) -> Plan:
@@ -92,7 +91,14 @@ def make_plan(request: VariantRequest) -> Plan:
         names = sorted({".".join(k) for p in POLICIES.values() for k in key_paths(p.config)})
         key = foreign[0].partition("=")[0].removeprefix("policy.")
         raise ConfigError(f"-c {foreign[0]}: none of these policies has it{did_you_mean(key, names)}")
-    return Plan(tuple(variants), config.encoder, config.summaries, config.memory.recent)
+    return Plan(tuple(variants), config.encoder)
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """Several plans as one. Raises UsageFault when their encoders differ."""
+    if len({plan.encoder for plan in plans}) != 1:
+        raise UsageFault("one replay has one encoder")
+    return Plan(tuple(variant for plan in plans for variant in plan.variants), plans[0].encoder)
 
 
 def _load(request: VariantRequest, policy: str, options: Sequence[str]) -> RunConfig:
@@ -104,4 +110,4 @@ def _variant(
 ) -> Variant:
     options = config.policy.options.model_dump(mode="json", by_alias=True)
     name = Path(label).stem if label.endswith((".yaml", ".yml")) else label
-    return Variant(name, config.policy.name, options, budget, config.memory, scope, lam, changed)
+    return Variant(name, config.policy.name, options, budget, config.memory, config.summaries, scope, lam, changed)

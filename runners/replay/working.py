@@ -16,11 +16,12 @@ from memory.encoders.factory import EncoderConfig, make_encoder
 from memory.summaries.config import SummaryConfig
 from memory.tokens import ScriptCounter
 from runners.replay.engine import Walk
-from runners.replay.prepare import Toolkit, prepare
+from runners.replay.prepare import Toolkit
 from runners.replay.recall import StrictRecall
 from runners.replay.recording import Recording
 from runners.replay.samples import Sample
-from runners.replay.targets import targets_of
+from runners.replay.sharing import Shared
+from runners.replay.targets import Target, targets_of
 from runners.replay.traffic import Totals, Traffic
 from runners.replay.variants import Variant
 from runners.replay.views import ViewCache
@@ -31,8 +32,6 @@ class Settings:
     """What every worker needs to know."""
 
     encoder: EncoderConfig
-    summaries: SummaryConfig
-    recent: int
     cache: Path | None = None
     """Folder of the key cache and of the summaries' (None: neither is kept)."""
     rendering: bool = False
@@ -71,16 +70,21 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class ReplayJob(Job):
-    """A recording under every variant."""
+    """A recording under every variant. ``recent``: the longest N of all variants, wherever they are worked on; targets
+    are the same for all."""
+
+    recent: int = 2
 
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
         """Walk it once per variant, with everything else shared."""
-        run = prepare(self.recording, tools, settings.recent)
-        run.prepare_queries(range(1, len(run) + 1))
-        targets = targets_of(run)
+        shared = Shared(self.recording, tools)
+        targets: dict[SummaryConfig, dict[int, tuple[Target, ...]]] = {}
         outcomes = []
         for position, variant in self.variants:
-            recall = StrictRecall(run, targets)
+            run = shared.of(variant)
+            if variant.summaries not in targets:
+                targets[variant.summaries] = targets_of(shared.at(variant.summaries, self.recent))
+            recall = StrictRecall(run, targets[variant.summaries])
             traffic = Traffic(run, rendering=settings.rendering, price=settings.price)
             for shown in Walk(run, variant).steps():
                 recall.see(shown)
@@ -97,7 +101,7 @@ def toolkit(settings: Settings) -> Toolkit:
     """Encoder, caches and counter of one process."""
     cache = KeyCache(settings.cache / "keys.sqlite") if settings.cache else None
     encoder = make_encoder(settings.encoder, api_key=settings.api_key)
-    return Toolkit(CachedEncoder(encoder, cache) if cache else encoder, ScriptCounter(), settings.summaries, cache)
+    return Toolkit(CachedEncoder(encoder, cache) if cache else encoder, ScriptCounter(), SummaryConfig(), cache)
 
 
 def run_jobs(

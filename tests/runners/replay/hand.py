@@ -41,13 +41,9 @@ def recording(steps: Sequence[Step], question: str = QUESTION, name: str = "hand
     return Recording(name, "hand", tuple(steps), (Question(1, question, 1, 0.0),))
 
 
-def prepared(
-    steps: Sequence[Step], question: str = QUESTION, recent: int = 2, *, summaries: bool = True
-) -> Prepared:
+def prepared(steps: Sequence[Step], question: str = QUESTION, recent: int = 2, *, summaries: bool = True) -> Prepared:
     """A recording, ready to be walked; without summaries a chunk is FULL or its one line."""
-    run = prepare(recording(steps, question), tools(summaries=summaries), recent)
-    run.prepare_queries(range(1, len(run) + 1))
-    return run
+    return prepare(recording(steps, question), tools(summaries=summaries), recent)
 
 
 def variant(
@@ -60,7 +56,7 @@ def variant(
 ) -> Variant:
     """A variant with nothing spent beyond the plan, unless asked for."""
     config = MemoryConfig.model_validate({"spend": False, **memory})
-    return Variant(policy, policy, dict(options or {}), budget, config, scope)
+    return Variant(policy, policy, dict(options or {}), budget, config, scope=scope)
 
 
 FILLER = "The old bridges were counted and nothing else was found there. " * 12

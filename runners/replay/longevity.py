@@ -1,0 +1,85 @@
+"""How long a session lasts under a policy: the context against the step, up to the first plan over the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from runners.replay.engine import Walk
+from runners.replay.generator import Endless, Generated, generate
+from runners.replay.prepare import Toolkit
+from runners.replay.samples import Sample
+from runners.replay.traffic import Traffic
+from runners.replay.variants import Variant, VariantRequest
+from runners.replay.working import Job, Outcome, Settings
+
+MEASURE = "longevity"
+EVERY, STRIDE = 5_000, 64
+"""Every step is planned up to the first number, every so many after it (a multiple of `MemoryConfig.batch`)."""
+
+
+@dataclass(frozen=True)
+class LongevityJob(Job):
+    """A generated session under every variant; ``recording`` only names it."""
+
+    given: Generated = field(default_factory=Generated)
+
+    def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
+        """Each variant is walked until its plan exceeds the budget (overflow ``stop``) or the session ends."""
+        runs: dict[tuple[object, int], Endless] = {}
+        outcomes = []
+        for position, variant in self.variants:
+            key = (variant.summaries, variant.memory.recent)
+            if key not in runs:
+                tools.summaries = variant.summaries
+                runs[key] = generate(self.given, tools, variant.memory.recent)
+            run = runs[key]
+            traffic = Traffic(run, rendering=False)
+            last = walked(run, variant, traffic)
+            samples = (Sample(MEASURE, "steps", self.recording.id, float(traffic.totals().longevity or last)),)
+            outcomes.append(
+                Outcome(position, self.recording.family, self.recording.id, samples, traffic.totals(), run.encoder_id)
+            )
+        return outcomes
+
+
+def walked(run: Endless, variant: Variant, traffic: Traffic) -> int:
+    """The last step planned."""
+    walk = Walk(run, variant)
+    step = 0
+    for step in steps(len(run)):
+        shown = walk.step(step)
+        traffic.see(shown)
+        if shown.decision is None:
+            break
+    return step
+
+
+def steps(last: int) -> Iterator[int]:
+    """The steps that are planned; the last one is among them."""
+    yield from range(1, min(EVERY, last) + 1)
+    yield from range(EVERY + STRIDE - EVERY % STRIDE, last, STRIDE)
+    if last > EVERY:
+        yield last
+
+
+def published(budgets: Sequence[int], flat: int, profile: str | None, options: Sequence[str]) -> list[VariantRequest]:
+    """The runs of the papers' Figure 2 at these budgets, and mosaic inside ``flat`` tokens.
+
+    ``summary-append`` has summaries of up to 1,000 tokens, as the baseline's published lengths imply; ``fold-range``
+    folds by rule. All but mosaic end where their unfitted plan exceeds the budget.
+    """
+    stopped = (*options, "memory.overflow=stop", "memory.spend=false")
+    return [
+        VariantRequest(["react"], budgets, options=stopped, scope="request", profile=profile),
+        VariantRequest(
+            ["summary-append"],
+            budgets,
+            options=(*stopped, "summaries.detailed_tokens=1000"),
+            scope="request",
+            profile=profile,
+        ),
+        VariantRequest(["fold-range-auto"], budgets, options=stopped, scope="request", profile=profile),
+        VariantRequest(["pace"], budgets, lambdas=(0.5, 1.0), options=stopped, scope="request", profile=profile),
+        VariantRequest(["mosaic"], [flat], layouts=["ledger"], options=options, scope="request", profile=profile),
+    ]
