@@ -82,16 +82,18 @@ class Limits:
             calls_without_cost=self._without_cost,
         )
 
-    def record(self, row: UsageRow) -> None:
+    def record(self, row: UsageRow, estimate: int | None = None) -> None:
         """Count one call in. Never raises: calls of the background are told here too, and stop the run at `check`."""
-        self.charge(row.usage, row.purpose, row.model)
+        self.charge(row.usage, row.purpose, row.model, estimate)
 
-    def charge(self, usage: Usage, purpose: Purpose = "step", model: str = "") -> None:
-        """Count one call in. A figure that is unknown is remembered as such, and said once when a limit hangs on it."""
+    def charge(self, usage: Usage, purpose: Purpose = "step", model: str = "", estimate: int | None = None) -> None:
+        """Count one call in. ``estimate``: its tokens by our own count, which stand in where the provider says none. A
+        figure that stays unknown is remembered as such, and said once when a limit hangs on it."""
         self._steps += purpose == "step"
-        self._tokens += (usage.input_total or 0) + (usage.output or 0)
+        known = usage.input_total is not None and usage.output is not None
+        self._tokens += estimate if estimate and not known else (usage.input_total or 0) + (usage.output or 0)
         self._cost += usage.cost or 0.0
-        if usage.input_total is None or usage.output is None:
+        if not known and not estimate:
             self._without_tokens += 1
             self._warn("tokens", model, self.config.max_tokens)
         if usage.cost is None:

@@ -20,11 +20,13 @@ from memory.plan import Context
 from memory.ports import Completion
 from memory.records import Image, Observation, Reply, Request, Step, StepKind, ToolCall, Usage
 from memory.stored import Intent, UsageRow
+from memory.tokens import ScriptCounter
 from tools.toolset import Toolset
 
 MAX_BAD_REPLIES = 3
 """Unreadable or empty replies in a row before the run stops by name."""
 LAST_STEP = "One step is left: answer now with what you have, and say what is uncertain."
+_COUNTER = ScriptCounter()
 NOTE = "note"
 """Tool name of what the loop itself says to the model."""
 
@@ -66,7 +68,7 @@ class Loop:
         self.spending.limits.check()
         context, reply = await self.query()
         usage = UsageRow(context.step, "step", self.backbone.name, reply.usage)
-        self.spending.limits.record(usage)
+        self.spending.limits.record(usage, context.tokens + _COUNTER.count(reply.text + reply.reasoning))
         try:
             decision = self.dialect.parse(reply, context.step)
         except ParseFailure as failure:

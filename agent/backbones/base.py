@@ -67,8 +67,9 @@ def tool_call(call_id: str, name: str, raw: str) -> ToolCall:
 
 
 def wire_id(call_id: str) -> str:
-    """The providers allow letters, digits, ``_`` and ``-`` in ids; ours have a dot."""
-    return _NOT_ID.sub("_", call_id)
+    """The providers allow letters, digits, ``_`` and ``-`` in ids and names; our ids have a dot, and a model may have
+    made any name up."""
+    return _NOT_ID.sub("_", call_id)[:64]
 
 
 def _refuse(constant: str) -> NoReturn:

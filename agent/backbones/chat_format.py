@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 
-from agent.backbones.base import tool_call
+from agent.backbones.base import tool_call, wire_id
 from agent.backbones.schema import rooted
 from agent.errors import BrokenStream
 from memory.records import Image, JsonValue, Message, Reply, StopReason, ToolCall, ToolSpec, Usage
@@ -137,7 +137,8 @@ class _CallParts:
 
 
 def chat_usage(usage: object) -> Usage:
-    """Usage of any Chat Completions server. ``prompt_tokens`` includes cached ones; what is not said stays None."""
+    """Usage of any Chat Completions server. ``prompt_tokens`` includes cached ones; what is not said stays None, and
+    no prompt has 0 tokens."""
     if usage is None:
         return Usage()
     prompt_details = getattr(usage, "prompt_tokens_details", None)
@@ -147,7 +148,7 @@ def chat_usage(usage: object) -> Usage:
         cached = count_of(getattr(usage, "prompt_cache_hit_tokens", None))
     cost = getattr(usage, "cost", None)
     return Usage(
-        input_total=count_of(getattr(usage, "prompt_tokens", None)),
+        input_total=count_of(getattr(usage, "prompt_tokens", None)) or None,
         cache_read=cached,
         cache_write=count_of(getattr(prompt_details, "cache_write_tokens", None)),
         output=count_of(getattr(usage, "completion_tokens", None)),
@@ -176,7 +177,7 @@ def _chat_message(message: Message) -> dict[str, JsonValue]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)},
+            "function": {"name": wire_id(call.name), "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)},
         }
         for call in message.tool_calls
     ]

@@ -124,7 +124,7 @@ class MessagesAssembly:
         fresh = self._usage.get("input_tokens")
         read = self._usage.get("cache_read_input_tokens")
         written = self._usage.get("cache_creation_input_tokens")
-        total = None if fresh is None else fresh + (read or 0) + (written or 0)
+        total = None if fresh is None else fresh + (read or 0) + (written or 0) or None
         return Usage(total, read, written, self._usage.get("output_tokens"))
 
 
@@ -169,7 +169,7 @@ def _blocks(message: Message) -> list[dict[str, JsonValue]]:
     if message.content.strip():
         blocks.append({"type": "text", "text": message.content})
     blocks.extend(
-        {"type": "tool_use", "id": wire_id(call.id), "name": call.name, "input": dict(call.arguments)}
+        {"type": "tool_use", "id": wire_id(call.id), "name": wire_id(call.name), "input": dict(call.arguments)}
         for call in message.tool_calls
     )
     return blocks

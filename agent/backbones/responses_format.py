@@ -135,7 +135,7 @@ def response_usage(usage: object) -> Usage:
         return Usage()
     details, output = getattr(usage, "input_tokens_details", None), getattr(usage, "output_tokens_details", None)
     return Usage(
-        input_total=count_of(getattr(usage, "input_tokens", None)),
+        input_total=count_of(getattr(usage, "input_tokens", None)) or None,
         cache_read=count_of(getattr(details, "cached_tokens", None)),
         cache_write=count_of(getattr(details, "cache_write_tokens", None)),
         output=count_of(getattr(usage, "output_tokens", None)),
@@ -147,7 +147,7 @@ def _call_item(call: ToolCall) -> dict[str, JsonValue]:
     return {
         "type": "function_call",
         "call_id": wire_id(call.id),
-        "name": call.name,
+        "name": wire_id(call.name),
         "arguments": json.dumps(dict(call.arguments), ensure_ascii=False),
     }
 

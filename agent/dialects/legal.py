@@ -17,8 +17,8 @@ MAX_QUERIES = 4
 MAX_ASKED = 24
 MAX_SMALL = 12
 """URLs and steps that a small model chooses from."""
-SMALL_VISITS = 2
-"""Pages of one question after which a small model must answer: it would look for ever."""
+SMALL_PAGES = 2
+"""Pages that a small model reads at once; then it must answer, because it would look for ever."""
 Schema = Mapping[str, JsonValue]
 
 
@@ -26,15 +26,14 @@ def legal_schema(tools: Sequence[ToolSpec], situation: Situation, *, small: bool
     """What may be done at this step: one object schema, or ``anyOf`` of several. ``answer`` is always reachable.
 
     The description says what a compressed context may no longer show: pages visited, queries asked. ``small``: for the
-    smallest models, which write a thought only to copy it and never stop looking: search, visit and answer alone, one
-    query or page at a time, two pages a question, and an answer names the step that shows it.
+    smallest models, which write a thought only to copy it and never stop looking: one search, one visit of the two
+    pages that promise most, and the answer, which names the step that shows it.
     """
     offered = {tool.name: tool for tool in tools}
     if small:
         names = [name for name in legal_actions(list(offered), situation) if name in ("search", "visit", "answer")]
         if "visit" in situation.last_tools:
-            again = ["search"] if len(situation.visited) < SMALL_VISITS else []
-            names = [name for name in names if name in ["answer", *again]]
+            names = ["answer"]
         branches = [_small_branch(name, situation) for name in names]
     else:
         branches = [_branch(name, offered, situation) for name in legal_actions(list(offered), situation)]
@@ -168,8 +167,10 @@ def _small_branch(name: str, situation: Situation) -> dict[str, JsonValue]:
         case "search":
             fields: dict[str, JsonValue] = {"queries": {"type": "array", "items": full, "minItems": 1, "maxItems": 1}}
         case "visit":
-            one: dict[str, JsonValue] = {"type": "string", "enum": list(situation.listed[-MAX_SMALL:])}
-            fields = {"urls": {"type": "array", "items": one, "minItems": 1, "maxItems": 1}}
+            listed = list(situation.listed[-MAX_SMALL:])
+            pages = min(SMALL_PAGES, len(listed))
+            one: dict[str, JsonValue] = {"type": "string", "enum": listed}
+            fields = {"urls": {"type": "array", "items": one, "minItems": pages, "maxItems": pages}}
         case _:
             first = max(1, situation.step - situation.task_step + 1)
             steps = list(range(max(first, situation.step - MAX_SMALL), situation.step))

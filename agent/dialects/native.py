@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from agent.backbones.base import UnparsedCall
 from agent.dialects.base import Decision, Situation
 from agent.dialects.formats import answer_messages, functions_text, plain, results, turn_messages
-from agent.dialects.parsing import clean_object, parse_object, valid_name
+from agent.dialects.parsing import clean_object, nearest_name, parse_object
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
 from agent.prompts import prompt
+from memory.frame import defuse
 from memory.plan import Context
 from memory.ports import StepFormat
 from memory.records import Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
@@ -43,9 +44,9 @@ class NativeFormat:
     def step(self, step: Step) -> tuple[Message, ...]:
         if step.kind == "turn":
             return turn_messages(step)
-        thought = plain(step.thought).strip()
+        thought = plain(defuse(step.thought)).strip()
         if step.answer:
-            return answer_messages(step, f"{thought}\n\n{step.answer}".strip())
+            return answer_messages(step, f"{thought}\n\n{defuse(step.answer)}".strip())
         answered, loose = results(step)
         messages: list[Message] = []
         if step.calls or thought:
@@ -116,7 +117,7 @@ class NativeDialect:
 
 
 def _native_call(call: ToolCall, call_id: str) -> ToolCall:
-    name = valid_name(call.name)
+    name = nearest_name(call.name)
     if not isinstance(call, UnparsedCall):
         return ToolCall(call_id, name, clean_object(call.arguments))
     try:

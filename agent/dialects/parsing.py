@@ -93,6 +93,13 @@ def valid_name(name: str) -> str:
     return name.strip()
 
 
+def nearest_name(name: str) -> str:
+    """The name as something that can be stored and answered: the toolset then says which names there are."""
+    if _NAME.fullmatch(name.strip()):
+        return name.strip()
+    return re.sub(r"[^A-Za-z0-9_.\-]", "_", name.strip()[:64]).lstrip("0123456789.-") or "unnamed"
+
+
 def unfenced(text: str) -> str:
     """Without the Markdown code fence that encloses it, if one does."""
     stripped = text.strip()

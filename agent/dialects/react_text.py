@@ -13,6 +13,7 @@ from agent.dialects.reading import check_whole, joined, split_thought
 from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.chunking import arguments_text
+from memory.frame import defuse
 from memory.plan import Context
 from memory.ports import StepFormat
 from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
@@ -43,11 +44,11 @@ class ReactTextFormat:
     def step(self, step: Step) -> tuple[Message, ...]:
         if step.kind == "turn":
             return tuple(Message(message.role, _inert(message.content)) for message in turn_messages(step))
-        thought = f"Thought: {_inert(step.thought)}\n" if step.thought else ""
+        thought = f"Thought: {_inert(defuse(step.thought))}\n" if step.thought else ""
         if step.answer:
             after = f"[{step.chunk_id}] That was the answer to an earlier question"
             after += f": {_inert(step.question)}" if step.question else "."
-            own = Message("assistant", f"{thought}Final Answer: {_inert(step.answer)}")
+            own = Message("assistant", f"{thought}Final Answer: {_inert(defuse(step.answer))}")
             return own, Message("user", f"{after}\nGo on with the question in force.")
         answered, loose = results(step)
         written = thought + "\n".join(_call_text(call) for call in step.calls)

@@ -22,6 +22,7 @@ from agent.dialects.shapes import trained_shape
 from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.chunking import arguments_text
+from memory.frame import defuse
 from memory.plan import Context
 from memory.ports import StepFormat
 from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
@@ -63,9 +64,9 @@ class TongyiFormat:
     def step(self, step: Step) -> tuple[Message, ...]:
         if step.kind == "turn":
             return tuple(Message(message.role, _inert(message.content)) for message in turn_messages(step))
-        thought = f"<think>\n{_inert(step.thought)}\n</think>\n" if step.thought else ""
+        thought = f"<think>\n{_inert(defuse(step.thought))}\n</think>\n" if step.thought else ""
         if step.answer:
-            return answer_messages(step, f"{thought}<answer>{_inert(step.answer)}</answer>")
+            return answer_messages(step, f"{thought}<answer>{_inert(defuse(step.answer))}</answer>")
         answered, loose = results(step, trained_shape)
         written = thought + "\n".join(_call_text(call) for call in step.calls)
         texts = [*(text for _, text in answered), *loose] or [f"[{step.chunk_id}] noted; go on."]
