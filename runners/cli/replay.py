@@ -81,6 +81,12 @@ Generate = Annotated[
 Chained = Annotated[bool, typer.Option("--chain", help="All runs one after another, as one session.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N runs.")]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave runs out that cannot be read, and count them.")]
+Figures = Annotated[
+    Path | None,
+    typer.Option(
+        "--figures", metavar="DIR", help="Write PNG and SVG figures (extra: plots).", rich_help_panel=_MEASURED
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Of the intervals, and of what is sampled.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, metavar="N", help="Processes (default: one a core).")]
 Cached = Annotated[
@@ -116,6 +122,7 @@ def replay(
     profile: Profile = None,
     config: ConfigFile = None,
     overrides: Overrides = None,
+    figures: Figures = None,
     seed: Seed = 0,
     workers: Workers = None,
     json_file: JsonFile = None,
@@ -128,6 +135,7 @@ def replay(
     from runners.errors import UsageFault
     from runners.replay.command import ReplayRequest
     from runners.replay.command import replay as run
+    from runners.replay.figures import plotting
     from runners.replay.generator import Generated
     from runners.replay.longevity import published
     from runners.replay.variants import VariantRequest
@@ -167,18 +175,24 @@ def replay(
         price=chosen_price(prices, price_of) if cached or prices else None,
         api_key=key,
     )
-    deliver(run(request), json_file)
+    if figures is not None:
+        plotting()
+    deliver(run(request), json_file, figures)
 
 
-def deliver(report: ReplayReport, json_file: str | None) -> None:
+def deliver(report: ReplayReport, json_file: str | None, figures: Path | None = None) -> None:
     """Write and show a report."""
+    from runners.replay.figures import draw
     from runners.replay.report import show, to_json
     from runners.report import write_json
 
     if json_file:
         write_json(to_json(report), json_file)
+    drawn = draw(report, figures) if figures is not None else []
     if json_file != "-":
         show(report)
+        for path in drawn:
+            typer.echo(f"figure: {path}")
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from runners.replay.planted import STRIDE, PlantedJob, build_session, read_colle
 from runners.replay.readers.files import read_files
 from runners.replay.recording import Recording, chain, single_question
 from runners.replay.report import ReplayReport
-from runners.replay.rows import difference_rows, result_rows, session_rows
+from runners.replay.rows import curve_rows, difference_rows, result_rows, session_rows
 from runners.replay.variants import Plan, VariantRequest, joined, make_plan
 from runners.replay.working import Job, Outcome, ReplayJob, Settings, run_jobs
 
@@ -134,6 +134,7 @@ def report_of(
         rows=tuple(result_rows(outcomes, plan.variants, encoder, request.seed)),
         differences=tuple(difference_rows(outcomes, plan.variants, request.seed)),
         sessions=tuple(session_rows(outcomes, encoder)),
+        curves=tuple(curve_rows(outcomes, plan.variants)),
         encoder=encoder,
         recordings=sessions,
         skipped=tuple(skipped),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from memory.records import JsonValue
-from runners.replay.rows import DifferenceRow, ReplayRow, SessionRow
+from runners.replay.rows import CurveRow, DifferenceRow, ReplayRow, SessionRow
 
 WIDE = 160
 """Columns of a terminal from which intervals and all strata are shown; they are always in the JSON."""
@@ -21,6 +21,7 @@ class ReplayReport:
     rows: tuple[ReplayRow, ...]
     differences: tuple[DifferenceRow, ...]
     sessions: tuple[SessionRow, ...]
+    curves: tuple[CurveRow, ...]
     encoder: str
     recordings: int
     skipped: tuple[str, ...]
@@ -31,7 +32,7 @@ class ReplayReport:
 def to_json(report: ReplayReport) -> dict[str, JsonValue]:
     """The report as plain JSON values; figures rounded to what they can mean."""
     plain = asdict(report)
-    for name in ("rows", "differences", "sessions"):
+    for name in ("rows", "differences", "sessions", "curves"):
         plain[name] = [{key: _rounded(value) for key, value in row.items()} for row in plain[name]]
     return plain
 

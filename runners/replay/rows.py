@@ -72,6 +72,33 @@ class SessionRow:
     cosine_spread: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class CurveRow:
+    """Size of the context against the step, one session under one variant. ``points``: (step, tokens), thinned."""
+
+    session: str
+    family: str
+    policy: str
+    budget: int
+    layout: str
+    lam: float | None
+    points: tuple[tuple[int, int], ...]
+
+
+def curve_rows(outcomes: Sequence[Outcome], variants: Sequence[Variant], most: int = 64) -> list[CurveRow]:
+    """The curves of up to ``most`` (session, variant) pairs, in order; none where there are more."""
+    if len(outcomes) > most:
+        return []
+    rows = []
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.variant):
+        variant = variants[outcome.variant]
+        layout, points = variant.memory.layout, outcome.totals.curve
+        rows.append(
+            CurveRow(outcome.session, outcome.family, variant.label, variant.budget, layout, variant.lam, points)
+        )
+    return rows
+
+
 def result_rows(outcomes: Sequence[Outcome], variants: Sequence[Variant], encoder: str, seed: int) -> list[ReplayRow]:
     """Rows by family, variant, measure and stratum, in that order."""
     groups: dict[tuple[str, int], list[Outcome]] = defaultdict(list)
