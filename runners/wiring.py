@@ -50,6 +50,7 @@ from runners.trajectory import TrajectoryFile
 
 ENCODER_KEY = "OPENAI_API_KEY"
 """The key that a `/v1/embeddings` server is sent."""
+ASKED = "asked"
 PROVIDERS = frozenset({"openai", "anthropic", "local"})
 """Backbone kinds whose reported prompt tokens calibrate our counter."""
 
@@ -63,6 +64,9 @@ class SessionRequest:
     bus: Bus
     config: RunConfig | None = None
     inputs: Inputs | None = None
+    question: str = ""
+    """What a new session is about to be asked. It is written down with the configuration, so that a session that was
+    killed before it was asked can still go on (`unasked`)."""
     changes: tuple[str, ...] = ()
     """``key.path=value`` options over the stored configuration; with ``config`` None only."""
     progress: Callable[[int, int], None] | None = None
@@ -104,6 +108,11 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
         opened = await _build(request, store, config, inputs, stack)
         unfinished.pop_all()
         yield opened
+
+
+async def unasked(opened: OpenSession) -> str:
+    """What the session was opened for and killed before it was asked; empty when it has been asked something."""
+    return "" if opened.memory.question else await opened.store.meta(ASKED) or ""
 
 
 async def _build(
@@ -162,7 +171,7 @@ async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfi
     """The configuration in force: a new session writes its own down, an old one is held to what it wrote."""
     if request.config is not None:
         inputs = request.inputs or Inputs()
-        await store.set_meta({"today": datetime.now(UTC).date().isoformat()})
+        await store.set_meta({"today": datetime.now(UTC).date().isoformat(), ASKED: request.question})
         await _write_down(request.folder, store, request.config, inputs)
         return request.config, inputs
     settings = await store.meta("settings")
