@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from memory.plan import IntArray
 from memory.selection.checks import checked_budget, finite, kept, tokens
 from memory.selection.pool import BoundOver, Method, Pool, solve_pool
-from memory.selection.similarity import Cosines, Float32Array, Similarity
+from memory.selection.similarity import Cosines, Float32Array, Keys, Neighbours, Similarity
 from memory.selection.solve import EngineName, engine
 
 
@@ -52,7 +52,7 @@ def select(
     ``method``: ``dense`` looks at all cosines; ``sparse`` at neighbours only; ``two-stage`` at all cosines of a
     shortlist that the neighbours give. ``auto``: ``dense`` up to 2,048 items, above that ``two-stage``, or ``sparse``
     with the 32 nearest where the budget takes much of the pool. ``sparse`` leaves out the pass by gain where the first
-    reaches .95 of its upper bound. From `Keys` neighbours are computed anew (seconds for 20,000 items): keep a
+    reaches .9 of its upper bound. From `Keys` neighbours are computed anew (seconds for 20,000 items): keep a
     `SimilarityGraph`.
 
     Raises ValueError for NaN, negative numbers and wrong shapes, `MustKeepTooLarge`, ImportError if ``using`` numba
@@ -80,3 +80,12 @@ def select(
         found.evaluations,
         found.method,
     )
+
+
+def warm_up() -> None:
+    """Load the compiled kernels, or compile them where that has not been done (some seconds): else the first selection
+    of a process waits for it. Does nothing of use without numba."""
+    one = np.ones((1, 1), dtype=np.float32)
+    row = Neighbours.from_csr([0, 1], [0], [1.0], Keys(one))
+    select([1.0], Cosines(one), [1], 1)
+    select([1.0], row, [1], 1, method="sparse")

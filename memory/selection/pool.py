@@ -25,8 +25,9 @@ _LONG_SEARCH = 0.3
 _FEW = 32
 """Neighbours that are enough then."""
 
-_ENOUGH = 0.95
-"""On a graph the pass by gain is left out where it could not be better by more than the rest."""
+_ENOUGH = 0.9
+"""On a graph the pass by gain is left out where the first reaches this share of its upper bound: the other could only
+be better by what is missing, and costs as much again."""
 
 
 @dataclass(frozen=True, slots=True)
