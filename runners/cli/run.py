@@ -73,7 +73,7 @@ def run(
     check_inputs(inputs)
     check_json(json_file)
     folder = new_folder(environment.home, out)
-    work(SessionRequest(folder, environment, Bus(), settings, inputs), question, json_file, quiet)
+    work(SessionRequest(folder, environment, Bus(), settings, inputs, question), question, json_file, quiet)
 
 
 def resume(
@@ -129,12 +129,16 @@ async def answer(request: SessionRequest, question: str | None) -> RunReport:
     """Open the session, ask (None: go on), report."""
     import time
 
+    from runners.errors import UsageFault
     from runners.outcome import run_report
-    from runners.wiring import open_session
+    from runners.wiring import open_session, unasked
 
     started = time.monotonic()
     async with open_session(request) as opened:
         session = opened.session
+        question = question or await unasked(opened) or None
+        if question is None and not opened.memory.question:
+            raise UsageFault(f"session {request.folder.name} was never asked anything", hint="give --say")
         outcome = await (session.go_on() if question is None else session.ask(question))
         model = opened.loop.backbone.name
     return run_report(outcome, opened.config, model, time.monotonic() - started)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import logging
@@ -10,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from agent.events import Bus
 from memory.records import Usage
+from runners.config import load_config
+from runners.environment import Environment
+from runners.folders import new_folder
 from runners.report import CitationReport, RunReport, ShowReport, StepReport
+from runners.request import ConfigRequest
+from runners.toolbox import Inputs
+from runners.wiring import SessionRequest, open_session
 from tests.runners.command import Command
 
 QUESTION = "Where was the director of The Salt Road born?"
@@ -245,3 +253,30 @@ def test_json_goes_to_stdout_alone(command: Command, corpus: Path) -> None:
     ended = command("run", QUESTION, "--corpus", str(corpus), "-q", "--json", "-", report=False)
     assert json.loads(ended.out)["status"] == "completed"
     assert fields(Usage) >= set(json.loads(ended.out)["tokens"])
+
+
+def _opened_and_left(home: Path, corpus: Path, question: str) -> None:
+    """What is left of a run that was killed after its session was opened and before the question was put."""
+
+    async def leave() -> None:
+        folder = new_folder(home, home / "runs" / "s")
+        config = load_config(ConfigRequest())
+        inputs = Inputs(str(corpus))
+        async with open_session(SessionRequest(folder, Environment(home), Bus(), config, inputs, question)):
+            pass
+
+    asyncio.run(leave())
+
+
+def test_a_run_that_was_killed_before_it_was_asked_goes_on(command: Command, corpus: Path) -> None:
+    _opened_and_left(command.home, corpus, QUESTION)
+    went_on = command("resume", "s", "-q")
+    assert (went_on.code, went_on.report["question"]) == (0, QUESTION), went_on.err
+    assert command("resume", "s", "-q").report["steps"] == went_on.report["steps"]
+
+
+def test_a_session_without_a_question_says_so(command: Command, corpus: Path) -> None:
+    _opened_and_left(command.home, corpus, "")
+    ended = command("resume", "s", "-q")
+    assert (ended.code, ended.error) == (2, "longstride: session s was never asked anything (give --say)")
+    assert command("resume", "s", "-q", "--say", QUESTION).report["question"] == QUESTION
