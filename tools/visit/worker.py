@@ -86,7 +86,8 @@ class ExtractionWorker:
     @property
     def pid(self) -> int | None:
         """The child's process id, None when none runs."""
-        return self._child.pid if self._child is not None and self._child.poll() is None else None
+        child = self._child  # another thread may replace it meanwhile
+        return child.pid if child is not None and child.poll() is None else None
 
     def _asked(self, frame: bytes) -> bytes:
         """The answer of the warm child, or of a new one when there is none, or when it had died by itself."""
