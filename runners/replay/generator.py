@@ -27,7 +27,7 @@ from runners.replay.prose import pages
 from runners.replay.recording import Recording, single_question
 
 STEP_TOKENS = 3_400
-TEMPLATES = 600
+TEMPLATES = 400
 QUESTION = "Which of the places described was surveyed first, by whom, and what did the neighbouring one cost?"
 _WIDE = 1_000_000
 """Templates are counted under ids of this width: a bound for every step's header."""
@@ -83,7 +83,7 @@ class Endless(Prepared):
     def __len__(self) -> int:
         return len(self.order)
 
-    def with_recent(self, recent: int) -> Prepared:
+    def with_recent(self, recent: int) -> Endless:
         return replace(self, recent=recent)
 
     def recent_steps(self, step: int) -> tuple[Step, ...]:
@@ -140,11 +140,10 @@ class Windows(Recent):
         return sum(part.tokens(cap) for part in self._parts)
 
 
-def generate(given: Generated, tools: Toolkit, recent: int, *, fidelity: bool = True) -> Endless:
+def generate(given: Generated, tools: Toolkit, recent: int = 2) -> Endless:
     """A session of ``given.steps`` steps, ready to be walked."""
     made = prepare(template_recording(given, tools), tools, recent)
-    if fidelity:
-        made.measure_fidelity()
+    made.measure_fidelity()
     rng = np.random.default_rng(given.seed)
     order = rng.integers(0, len(made), given.steps)
     index = _index(made, order)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from memory.summaries.config import SummaryConfig
 from runners.replay.engine import Walk
 from runners.replay.generator import Endless, Generated, generate
 from runners.replay.prepare import Toolkit
@@ -26,14 +27,12 @@ class LongevityJob(Job):
 
     def run(self, tools: Toolkit, settings: Settings) -> list[Outcome]:
         """Each variant is walked until its plan exceeds the budget (overflow ``stop``) or the session ends."""
-        runs: dict[tuple[object, int], Endless] = {}
+        runs: dict[SummaryConfig, Endless] = {}
         outcomes = []
         for position, variant in self.variants:
-            key = (variant.summaries, variant.memory.recent)
-            if key not in runs:
-                tools.summaries = variant.summaries
-                runs[key] = generate(self.given, tools, variant.memory.recent)
-            run = runs[key]
+            if variant.summaries not in runs:
+                runs[variant.summaries] = generate(self.given, replace(tools, summaries=variant.summaries))
+            run = runs[variant.summaries].with_recent(variant.memory.recent)
             traffic = Traffic(run, rendering=False)
             last = walked(run, variant, traffic)
             samples = (Sample(MEASURE, "steps", self.recording.id, float(traffic.totals().longevity or last)),)

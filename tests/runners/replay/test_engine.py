@@ -25,7 +25,7 @@ from runners.replay.variants import Variant
 from tests.memory.sessions import open_memory, page, visit_step
 from tests.runners.replay.hand import FILLER, act, prepared, variant
 
-STEPS = 14
+STEPS = 12
 QUESTION = "When were the northern harbours of Varden surveyed?"
 
 
@@ -58,9 +58,8 @@ async def test_a_replay_is_what_the_session_was(tmp_path: Path, policy: str, lay
     contexts, nonce = await session(tmp_path / "s.sqlite", policy, config, budget)
     run = replayed(nonce)
     renderer, before = Renderer(run), None
-    for context, shown in zip(
-        contexts, Walk(run, Variant(policy, policy, {}, budget, config, scope="request")).steps()
-    ):
+    walk = Walk(run, Variant(policy, policy, {}, budget, config, scope="request"))
+    for context, shown in zip(contexts, walk.steps(), strict=True):
         assert shown.decision is not None
         np.testing.assert_array_equal(shown.decision.fitted.levels, context.fitted.levels)
         assert shown.tokens == context.fitted.tokens
