@@ -12,6 +12,8 @@ from memory.policies.registry import POLICIES
 from runners.choices import packaged_names
 from runners.cli.app import COMMANDS
 from runners.health import Check
+from runners.replay.report import ReplayReport
+from runners.replay.rows import CurveRow, DifferenceRow, ReplayRow, SessionRow
 from runners.report import CitationReport, RunReport, ShowReport, StepReport
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +25,7 @@ def text() -> str:
     return "\n".join(page.read_text("utf-8") for page in PAGES)
 
 
-@pytest.mark.parametrize("command", [function.__name__ for function in COMMANDS])
+@pytest.mark.parametrize("command", [function.__name__.replace("_", "-") for function in COMMANDS])
 def test_every_command_is_documented(command: str) -> None:
     assert f"`longstride {command}" in text()
 
@@ -49,7 +51,21 @@ def test_every_policy_has_its_section(name: str) -> None:
     assert not [key for key, field in fields if f"`{field.alias or key}`" not in section]
 
 
-@pytest.mark.parametrize("report", [RunReport, CitationReport, ShowReport, StepReport, Check])
+REPORTS = (
+    RunReport,
+    CitationReport,
+    ShowReport,
+    StepReport,
+    Check,
+    ReplayReport,
+    ReplayRow,
+    DifferenceRow,
+    SessionRow,
+    CurveRow,
+)
+
+
+@pytest.mark.parametrize("report", REPORTS)
 def test_every_json_field_is_documented(report: type) -> None:
     page = (ROOT / "docs" / "json.md").read_text("utf-8")
     missing = [field.name for field in fields(report) if not re.search(rf"[`.]{field.name}(\[\])?`", page)]

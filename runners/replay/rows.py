@@ -40,6 +40,8 @@ class ReplayRow:
     exhausted: int
     """Runs whose unfitted plan exceeded the budget at some step."""
     unbuilt: int
+    over: int
+    """Contexts above their budget."""
     encoder: str
     cosine_spread: float | None
 
@@ -53,6 +55,7 @@ class DifferenceRow:
     against: str
     budget: int
     layout: str
+    lam: float | None
     measure: str
     stratum: str
     n: int
@@ -140,6 +143,7 @@ def difference_rows(outcomes: Sequence[Outcome], variants: Sequence[Variant], se
                         base,
                         variant.budget,
                         variant.memory.layout,
+                        variant.lam,
                         measure,
                         stratum,
                         found.n,
@@ -203,6 +207,7 @@ class _Traffic:
         ended = [total.longevity for total in totals if total.longevity is not None]
         self.longevity = float(median(ended)) if ended else None
         self.exhausted = len(ended)
+        self.over = sum(total.over for total in totals)
         self.unbuilt = sum(total.unbuilt for total in totals)
         scored = sum(total.scored for total in totals)
         self.spread = sum(total.spread for total in totals) / scored if scored else None
@@ -241,6 +246,7 @@ def _row(
         longevity=traffic.longevity,
         exhausted=traffic.exhausted,
         unbuilt=traffic.unbuilt,
+        over=traffic.over,
         encoder=encoder,
         cosine_spread=traffic.spread,
     )
