@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from pydantic import BaseModel, ValidationError
 
 from memory.records import JsonValue
 from runners.errors import ConfigError
+
+MAX_DIGITS = 300
+MAX_DEPTH, MAX_VALUES = 32, 100_000
+"""Of one YAML document, with everything that its aliases repeat."""
 
 M = TypeVar("M", bound=BaseModel)
 Tree = dict[str, JsonValue]
@@ -41,7 +46,21 @@ for _tag, _pattern, _first in (
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+
+
+def _number(kind: type[int] | type[float]) -> Any:
+    def construct(loader: _Loader, node: Any) -> int | float:
+        # 4,300 digits is where Python stops reading; 1e999 is a number to YAML and infinity to Python
+        value = kind(node.value) if len(node.value) <= MAX_DIGITS else math.inf
+        if not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(None, None, "a number is too large", node.start_mark)
+        return value
+
+    return construct
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _number(int))
+_Loader.add_constructor("tag:yaml.org,2002:float", _number(float))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +94,25 @@ def parse_yaml(text: str, origin: str) -> JsonValue:
         mark = getattr(fault, "problem_mark", None)
         where = f"{origin}:{mark.line + 1}" if mark else origin
         raise ConfigError(f"{where}: not readable as YAML: {getattr(fault, 'problem', None) or fault}") from fault
+    except RecursionError as fault:
+        raise ConfigError(f"{origin}: nested too deeply") from fault
+    _expect_small(value, origin)
     return value
+
+
+def _expect_small(value: JsonValue, origin: str) -> None:
+    """Raises ConfigError for what aliases made endless or huge."""
+    level, seen = [value], 0
+    for _ in range(MAX_DEPTH):
+        below: list[JsonValue] = []
+        for item in level:
+            below.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+            if seen + len(below) > MAX_VALUES:
+                raise ConfigError(f"{origin}: more than {MAX_VALUES:,} values")
+        if not below:
+            return
+        level, seen = below, seen + len(below)
+    raise ConfigError(f"{origin}: nested too deeply")
 
 
 def yaml_layer(text: str, origin: str) -> Layer:

@@ -114,6 +114,10 @@ def create_file(path: Path, *, busy_timeout_s: float) -> None:
             connection.execute(f"PRAGMA page_size = {_PAGE}")
             _make_durable(connection)
             migrate(connection)
+            # closing would do this too, but keep silent when it fails, and the log is about to go
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise StoreFault(f"{path} cannot be created: its log cannot be written back")
         finally:
             connection.close()
         _put(fresh, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,27 @@ def test_bad_files(tmp_path: Path) -> None:
     assert problems(file=own) == [f"--config {own}: cannot be read: not UTF-8 text"]
     own.write_text("")
     assert load(file=own) == load()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 5000, "x: nested too deeply"),
+        ("[" * 40 + "]" * 40, "x: nested too deeply"),
+        ("memory: &m {budget: *m}", "x: nested too deeply"),
+        (
+            "a: &a 0\n" + "".join(f"{b}: &{b} [{f'*{a}, ' * 9}]\n" for a, b in pairwise("abcdefgh")),
+            "x: more than 100,000 values",
+        ),
+        ("policy: {lambda: 1e400}", "x:1: not readable as YAML: a number is too large"),
+        ("limits: {max_steps: " + "9" * 5000 + "}", "x:1: not readable as YAML: a number is too large"),
+    ],
+    ids=["deep", "nested", "endless", "bomb", "infinite", "long"],
+)
+def test_hostile_yaml_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_yaml(text, "x")
+    assert refused.value.problems == (said,)
 
 
 def test_yaml_is_read_as_written() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memory.errors import NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull, StoreTooNew
-from memory.store import migrations, owner
+from memory.store import database, migrations, owner
 from memory.store.migrations import MIGRATIONS, Migration, applied, migrate
 from memory.store.sqlite import SqliteStore
 from tests.memory.store.build import chunk, view
@@ -314,3 +314,27 @@ async def test_kill_loses_no_acknowledged_step(tmp_path):
             assert acknowledged <= last <= acknowledged + 1
             assert [c.step.number for c in await store.chunks(range(1, last + 1))] == list(range(1, last + 1))
             assert await store.owner() is None
+
+
+async def test_a_store_whose_log_cannot_be_written_back_never_appears(tmp_path, monkeypatch):
+    """A full disk does this while the file is made; here a reader keeps the log from being written back."""
+    path = tmp_path / "s.sqlite"
+    readers = []
+
+    def read_on(connection):
+        (file,) = tmp_path.glob("*.new")
+        readers.append(reader := sqlite3.connect(file))
+        reader.execute("BEGIN")
+        reader.execute("SELECT name FROM sqlite_master").fetchall()
+        migrate(connection)
+
+    monkeypatch.setattr(database, "migrate", read_on)
+    with pytest.raises(StoreFault, match="cannot be created"):
+        database.create_file(path, busy_timeout_s=0.05)
+    for reader in readers:
+        reader.close()
+    assert not path.exists()
+    monkeypatch.undo()
+    database.create_file(path, busy_timeout_s=1)
+    async with await SqliteStore.open(path, create=False) as store:
+        assert await store.last_step() == 0
