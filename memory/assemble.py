@@ -81,6 +81,7 @@ async def assemble(parts: Parts, budget: int) -> Context:
         blocks=tuple(state.blocks),
         shown=state.codes if state.previous_tokens is not None else None,
         recent=tuple(tuple(call.name for call in item.calls) for item in steps),
+        task_from=question.from_step,
     )
     decision = await _decided(parts, given, recent)
     fitted = decision.fitted

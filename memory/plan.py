@@ -113,6 +113,8 @@ class PlanInput:
     """Tools called in each step of the recent window, oldest first."""
     ledger_base: int = 0
     """0: interleaved layout; else the ledger's base (`memory.layout`)."""
+    task_from: int = 1
+    """First step of the question in force: older chunks are of earlier tasks."""
 
 
 @dataclass(frozen=True, slots=True)

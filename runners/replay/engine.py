@@ -101,6 +101,8 @@ class Walk:
             blocks=tuple(self.blocks),
             shown=None if self.previous is None else self.codes,
             recent=tuple(facts.tools for facts in run.index.facts[old : step - 1]),
+            # a question that is put from outside has no steps of its own yet
+            task_from=run.task_from(step) if question is None else step,
         )
 
     def _ingest(self, step: int) -> None:

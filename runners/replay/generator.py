@@ -117,6 +117,9 @@ class Endless(Prepared):
     def question(self, step: int) -> str:
         return QUESTION
 
+    def task_from(self, step: int) -> int:
+        return 1
+
     def view_text(self, row: int, level: Level) -> str:
         return Prepared.view_text(self, int(self.order[row]), level)
 

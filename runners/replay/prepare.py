@@ -141,6 +141,10 @@ class Prepared:
         """The question in force before ``step``."""
         return self.recording.question_at(step).text
 
+    def task_from(self, step: int) -> int:
+        """The first step of the question in force before ``step``."""
+        return self.recording.question_at(step).from_step
+
     def scan(self, query: NDArray[np.float32], count: int) -> FloatArray:
         """(count,) cosines, as `KeyMatrix.cosines` gives them."""
         return np.clip((self.keys[:count] @ query).astype(np.float64), -1.0, 1.0)
