@@ -12,12 +12,13 @@ TORCH ?= torch==2.13.0
 TORCH_RANGE ?= torch>=2.4
 TORCH_OPTIONS ?=
 PYTEST_ARGS ?=
+LLM ?= embedded-reader
 QUESTION ?= Which function of the json module serializes an object to a JSON formatted str?
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-nightly check bench clean
+.PHONY: help setup demo demo-llm test test-nightly check bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1  /p' $(MAKEFILE_LIST) | awk -F'  ' '{ printf "make %-14s %s\n", $$1, $$2 }'
@@ -27,10 +28,14 @@ setup: $(VENV)/.stamp-core  ## a virtual environment with the command in it
 demo: $(VENV)/.stamp-core  ## answer a question over Python's own documentation: no key, no network
 	$(BIN)/longstride run "$(QUESTION)" --corpus pydoc:
 
+demo-llm: $(VENV)/.stamp-local  ## ten such questions, answers read by a language model of 0.5 B (pulls 0.5 GB once)
+	$(BIN)/longstride models pull qwen2.5-coder-0.5b
+	$(BIN)/python -m tests.acceptance.demo_llm --backbone $(LLM)
+
 test: $(VENV)/.stamp-test  ## the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-nightly: $(VENV)/.stamp-test  ## the long tests
+test-nightly: $(VENV)/.stamp-test $(VENV)/.stamp-local  ## the long tests
 	$(BIN)/python -m pytest -m nightly $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 check: $(VENV)/.stamp-dev  ## format, lint, types, imports, layout
@@ -61,6 +66,10 @@ $(VENV)/.stamp-pip: | $(VENV)/bin/python
 
 $(VENV)/.stamp-core: pyproject.toml | $(VENV)/.stamp-pip
 	$(PIP) install -q -e .
+	@touch $@
+
+$(VENV)/.stamp-local: pyproject.toml | $(VENV)/.stamp-core
+	$(PIP) install -q -e ".[local]"
 	@touch $@
 
 # torch goes in by itself, before sentence-transformers asks for whatever build comes first

@@ -96,8 +96,11 @@ def checks_json(checks: list[Check]) -> dict[str, JsonValue]:
 def _backbone(config: RunConfig, environment: Environment) -> Check:
     variables = environment.variables()
     asyncio.run(make_backbone(config.backbone, variables).aclose())
-    if config.backbone.kind == "embedded":
+    if config.backbone.kind == "embedded" and not config.backbone.reader:
         return Check("backbone", "ok", f"embedded (no LLM), dialect {config.dialect}")
+    if config.backbone.kind in ("embedded", "local"):
+        detail = config.backbone.model or f"extractive policy, answers read by {config.backbone.reader}"
+        return Check("backbone", "ok", f"{detail}, in this process, dialect {config.dialect}")
     servers = ", ".join(base_urls(config.backbone, variables)) or "the provider's own server"
     model = f"{config.backbone.model} through {config.backbone.kind} at {servers}"
     return Check("backbone", "ok", f"{model}, window {config.backbone.window:,}, dialect {config.dialect}")

@@ -1,6 +1,7 @@
 """The backbone that needs no key, no network and no weights: the extractive reader. It is no language model.
 
-It sees the rendered request and nothing else, so what a context policy hides from it, it does not know.
+It sees the rendered request and nothing else, so what a context policy hides from it, it does not know. A small
+language model may read for it: the policy still looks for the pages, the model words the answer from the passages.
 """
 
 from __future__ import annotations

@@ -68,8 +68,10 @@ class BackboneConfig(BaseModel):
     thinking: Literal["off", "fixed", "adaptive"] = "off"
     """kind ``anthropic`` only: ``fixed`` thinks up to ``thinking_tokens``, ``adaptive`` (newer models) at will."""
     thinking_tokens: int = Field(default=4096, ge=1024)
+    reader: str = ""
+    """kind ``embedded`` only: a local model that words the answers from the passages that the policy picked."""
     threads: int | None = Field(default=None, ge=1, le=256)
-    """kind ``local`` only; null: half of the cores, at most 8."""
+    """Of a local model; null: half of the cores, at most 8."""
     sampling: SamplingConfig = SamplingConfig()
     replies: tuple[str, ...] = ()
     """kind ``scripted`` only: the texts that it says, in order."""
@@ -140,7 +142,13 @@ def _bare(config: BackboneConfig, env: Mapping[str, str]) -> Backbone:
     if config.kind == "embedded":
         from agent.backbones.embedded import EmbeddedBackbone
 
-        return EmbeddedBackbone()
+        policy = EmbeddedBackbone()
+        if not config.reader:
+            return policy
+        from agent.backbones.reading import ReadingBackbone
+
+        reader = BackboneConfig(kind="local", model=config.reader, window=4096, threads=config.threads)
+        return ReadingBackbone(policy, _local(reader, env))
     if config.kind == "scripted":
         from agent.backbones.scripted import ScriptedBackbone
 

@@ -17,6 +17,8 @@ MAX_QUERIES = 4
 MAX_ASKED = 24
 MAX_SMALL = 12
 """URLs and steps that a small model chooses from."""
+MAX_SMALL_ANSWER = 160
+"""Characters: a small model goes on copying."""
 SMALL_PAGES = 2
 """Pages that a small model reads at once; then it must answer, because it would look for ever."""
 Schema = Mapping[str, JsonValue]
@@ -167,14 +169,14 @@ def _small_branch(name: str, situation: Situation) -> dict[str, JsonValue]:
         case "search":
             fields: dict[str, JsonValue] = {"queries": {"type": "array", "items": full, "minItems": 1, "maxItems": 1}}
         case "visit":
-            listed = list(situation.listed[-MAX_SMALL:])
+            listed: list[JsonValue] = list(situation.listed[-MAX_SMALL:])
             pages = min(SMALL_PAGES, len(listed))
             one: dict[str, JsonValue] = {"type": "string", "enum": listed}
             fields = {"urls": {"type": "array", "items": one, "minItems": pages, "maxItems": pages}}
         case _:
             first = max(1, situation.step - situation.task_step + 1)
             steps = list(range(max(first, situation.step - MAX_SMALL), situation.step))
-            fields = {"answer": full}
+            fields = {"answer": {**full, "maxLength": MAX_SMALL_ANSWER}}
             if steps:
                 fields["source"] = {"type": "string", "enum": [f"c{number}" for number in reversed(steps)]}
     return {

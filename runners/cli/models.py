@@ -54,7 +54,8 @@ def _pull(home: Path, model: Model, source: str | None) -> Path:
     from runners.models.pull import pull
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(model.name, total=model.file.size)
         return pull(home, model, source, lambda done, total: progress.update(task, completed=done, total=total))
 

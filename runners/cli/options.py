@@ -27,8 +27,8 @@ Backbone: TypeAlias = Annotated[
     typer.Option(
         "--backbone",
         metavar="NAME",
-        help="The model: embedded (no LLM), openai, anthropic, deepseek, gemini, openrouter, ollama, vllm, llamacpp, "
-        "or a YAML file of your own.",
+        help="The model: embedded (no LLM), embedded-reader, local, openai, anthropic, deepseek, gemini, openrouter, "
+        "ollama, vllm, sglang, llamacpp, or a YAML file of your own.",
         rich_help_panel=_CONFIG,
     ),
 ]

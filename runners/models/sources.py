@@ -139,7 +139,7 @@ def _download(url: str, pinned: Pinned, job: Job) -> None:
                 raise SourceFault(f"{url} answered HTTP {answer.status_code}", hint="check the address, or --from PATH")
             if answer.status_code != 416:
                 resumed = answer.status_code == 206
-                _receive(answer.iter_raw(BLOCK), part, "ab" if resumed else "wb", job, have if resumed else 0)
+                _receive(answer.iter_raw(), part, "ab" if resumed else "wb", job, have if resumed else 0)
     except (httpx.HTTPError, httpx.InvalidURL) as fault:
         raise SourceFault(
             f"{url} cannot be fetched: {fault}", hint="what came is kept: pull again to go on, or use --from PATH"

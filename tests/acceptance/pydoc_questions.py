@@ -21,15 +21,15 @@ QUESTIONS = {
 """Facts that docstrings state, chosen before the first run. The first is what ``make demo`` asks."""
 
 
-def told(outcome: Outcome, wanted: str) -> bool:
+def told(answer: str, wanted: str) -> bool:
     """Whether the answer holds the string as a word."""
-    return bool(_word(wanted).search(outcome.answer))
+    return bool(_word(wanted).search(answer))
 
 
 def shows(outcome: Outcome, wanted: str) -> bool:
     """Whether the answer's text and a passage that it cites both hold the string as a word."""
     quotes = [citation.quote for citation in outcome.citations if citation.found]
-    return told(outcome, wanted) and any(_word(wanted).search(quote) for quote in quotes)
+    return told(outcome.answer, wanted) and any(_word(wanted).search(quote) for quote in quotes)
 
 
 def _word(wanted: str) -> re.Pattern[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.backbones.extractive.answering import Answer, answer, trails
+from agent.backbones.extractive.answering import Answer, answer, bridged, trails
 from agent.backbones.extractive.names import key
-from agent.backbones.extractive.pages import Hit, Page, Scorer, block_title, read_hits, read_pages, title_match
+from agent.backbones.extractive.pages import Hit, Page, Passage, Scorer, block_title, read_hits, read_pages, title_match
 from agent.backbones.extractive.planning import Choice, Wanted, choose, queries, wanted
 from agent.backbones.extractive.question import Question, analyse
 from agent.backbones.extractive.scene import Scene
@@ -61,6 +61,22 @@ def decide(scene: Scene) -> dict[str, JsonValue]:
     if legal.answer:
         return _answer(view)
     return _visit(choice, view) if choice else _answer(view)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What there is to read for an answer, best first. ``found``: what the policy itself makes of it."""
+
+    question: str
+    passages: tuple[Passage, ...]
+    found: Answer
+
+
+def reading(scene: Scene) -> Reading:
+    """The passages that bear on the question, for whoever reads better than the policy does."""
+    view = _view(scene)
+    best = dict.fromkeys([*view.found.support, *bridged(view.scorer, view.pages)])
+    return Reading(view.question.text, tuple(best), view.found)
 
 
 def _view(scene: Scene) -> _View:
