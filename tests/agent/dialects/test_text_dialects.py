@@ -26,8 +26,8 @@ LIST = (
     'Results for "gone" (0, 1 more already listed above):\nnote'
 )
 PAGES = (
-    "[The bridge](http://x.test/a)\n(extract of 9,000 characters; page=2 reads on)\n\nEvidence in page:\nBuilt in 1831.\n\n"
-    "[Osk](http://y.test/b)\n(whole page)\n\nOsk is a town."
+    "[The bridge](http://x.test/a)\n(extract of 9,000 characters; page=2 reads on)\n\nEvidence in page:\n"
+    "Built in 1831.\n\n[Osk](http://y.test/b)\n(whole page)\n\nOsk is a town."
 )
 
 
