@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from memory.ports import ChunkReader
 from memory.records import Observation, ToolCall
+from memory.sanitize import sanitize
 from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
@@ -19,6 +21,9 @@ from tools.visit.goal import GoalExtractor
 
 BY_HAND = ("search", "visit", "python", "parse_file")
 """Tools that work outside a session."""
+NAMED = 5
+"""Files of a corpus that could not be read, named in one line of the log."""
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
 def check_inputs(inputs: Inputs) -> None:
     """Raises UsageFault for a corpus or a file that is not there, before a session exists."""
     corpus = inputs.corpus
+    if corpus is not None and not corpus.strip():
+        raise UsageFault("--corpus is empty", hint="a folder, a .jsonl of pages, or pydoc:")
     if corpus is not None and corpus != "pydoc:" and not Path(corpus).exists():
         raise UsageFault(f"no such corpus: {corpus}", hint="a folder, a .jsonl of pages, or pydoc:")
     for name in inputs.files:
@@ -118,10 +125,18 @@ async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[st
             local = await asyncio.to_thread(LocalCorpus.open, corpus, cache, progress=request.progress)
         except CorpusFault as fault:
             raise UsageFault(str(fault), hint=fault.hint) from fault
+        _say_what_was_left_out(await asyncio.to_thread(lambda: local.notes))
         return local, local.hosts
     from runners.searching import open_search
 
     return open_search(request.config.search, request.environment), {}
+
+
+def _say_what_was_left_out(notes: Mapping[str, str]) -> None:
+    if notes:
+        named = [f"{name}: {note}" for name, note in list(notes.items())[:NAMED]]
+        more = [f"and {len(notes) - NAMED:,} more"] if len(notes) > NAMED else []
+        _LOGGER.warning("not, or not wholly, in the corpus: %s", sanitize("; ".join([*named, *more]), 2_000))
 
 
 def _search(request: ToolboxRequest, provider: SearchProvider) -> AnyTool:

@@ -130,6 +130,13 @@ def test_changes_are_recorded_and_stay(command: Command, corpus: Path) -> None:
     assert {step["budget"] for step in steps[first["steps"] :]} == {9_000}
 
 
+def test_files_of_a_corpus_that_cannot_be_read_are_named(command: Command, corpus: Path) -> None:
+    (corpus / "scan.pdf").write_bytes(b"%PDF-1.4 cut")
+    ended = command("run", QUESTION, "--corpus", str(corpus), *SHORT)
+    said = " ".join(ended.err.split())
+    assert "not, or not wholly, in the corpus: scan.pdf: not a readable PDF" in said
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
@@ -194,6 +201,7 @@ def test_python_by_hand_whatever_the_backbone(command: Command) -> None:
         (["run", "q?", "--corpus", "CORPUS", "--policy", "pcae"], "unknown policy 'pcae': choose from"),
         (["run", "q?", "--corpus", "no-such-folder"], "no such corpus: no-such-folder"),
         (["run", "q?", "--corpus", "EMPTY"], "nothing readable in the corpus"),
+        (["run", "q?", "--corpus", ""], "--corpus is empty"),
         (["run", "", "--corpus", "CORPUS"], "the question is empty"),
         (["run", "  \n ", "--corpus", "CORPUS"], "the question is empty"),
         (["run", "q?", "--corpus", "CORPUS", "-c", "memory.budget=60"], "this request needs at least"),
