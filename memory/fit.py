@@ -67,7 +67,9 @@ def fit(plan: ContextPlan, pool: Pool, given: FitInput) -> FittedPlan:
     unfitted = around + cost
     if unfitted <= given.budget:
         return FittedPlan(plan.levels, folded, None, unfitted, unfitted, blocks=plan.blocks, ledger_base=layout.base(0))
-    if given.overflow == "stop":
+    if plan.folds:
+        unfitted = around + layout.total(plan.levels, pool, 1)[0]
+    if given.overflow == "stop" and unfitted > given.budget:
         raise ContextExhausted(step=given.step, budget=given.budget, needed=unfitted)
     order, target = demotions(plan, pool, layout)
     taken = _shortest_prefix(plan.levels, pool, order, target, given.budget - around, layout)

@@ -133,6 +133,8 @@ class ContextPlan:
     """Finest level that `spend` may raise a chunk to; HIDDEN chunks are never raised."""
     blocks: tuple[Block, ...] = ()
     """Shown in place of the chunks they cover, which are HIDDEN."""
+    folds: bool = False
+    """The plan counts on runs of placeholders being folded: so its cost is taken, and `fit` begins there."""
     upper_bound: float | None = None
     """Of the policy's own objective, where it optimises one."""
     objective: float | None = None

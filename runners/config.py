@@ -25,6 +25,7 @@ from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_ch
 from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
+from runners.scorers import with_coefficients
 from tools.python.tool import PythonConfig
 from tools.search.config import SearchConfig
 from tools.visit.config import VisitConfig
@@ -160,6 +161,7 @@ def _policy(section: Mapping[str, JsonValue], merged: Merged, variant: str) -> P
         origin = merged.origin(("policy", "name"))
         known = ", ".join(sorted(POLICIES))
         raise ConfigError(f"{origin}: unknown policy {name!r}: choose from {known}{did_you_mean(name, [*POLICIES])}")
+    options = with_coefficients(options, merged.origin(("policy", "coefficients")))
     return PolicySection(
         name=name,
         options=validated(entry.config, Merged({"policy": options}, merged.origins), ("policy",)),

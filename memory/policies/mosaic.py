@@ -20,7 +20,7 @@ from memory.plan import HIDDEN, BoolArray, ContextPlan, FloatArray, IntArray, Le
 from memory.policies.base import PolicyBase
 from memory.records import Level
 from memory.scoring.learned import Coefficients, learned_values
-from memory.scoring.values import attention_values, scaled_to_mean_one
+from memory.scoring.values import attention_values
 from memory.selection.levels import select_levels
 from memory.selection.similarity import Keys
 
@@ -38,8 +38,10 @@ class MosaicConfig(BaseModel):
     """Attention: softmax temperature, in units of the cosines' measured spread."""
     recency: float = Field(0.5, ge=0)
     """Attention: a chunk of age a is worth a ** -recency of the newest."""
-    damping: float = Field(0.15, ge=0, le=1)
+    damping: float = Field(0.05, ge=0, le=1)
     """c: how much a chunk is covered by others like it."""
+    sharpness: float = Field(2.0, gt=0)
+    """Exponent of measured fidelity: above 1 a half-kept text counts as less than half."""
     placeholder: float = Field(0.02, ge=0, le=1)
     """Fidelity of a placeholder."""
     lines: float = Field(0.1, ge=0, le=1)
@@ -68,7 +70,7 @@ class Mosaic(PolicyBase):
     """The optimiser over (chunk, resolution)."""
 
     name = "mosaic"
-    needs = frozenset({"lexical", "keys", "fidelity"})
+    needs = frozenset({"lexical", "keys", "fidelity", "kinds"})
 
     def __init__(self, config: MosaicConfig | None = None) -> None:
         self.config = config or MosaicConfig.model_validate({})
@@ -79,7 +81,7 @@ class Mosaic(PolicyBase):
         count = len(pool)
         if not count:
             return ContextPlan(np.zeros(0, dtype=np.int8), np.zeros(0))
-        values = self.values(pool)
+        values = self.values(pool, first_own(given))
         room = self._room(given)
         rows = shortlist(values, given.shown, self.config.shortlist)
         levels = np.full(count, int(Level.PLACEHOLDER), dtype=np.int8)
@@ -94,13 +96,13 @@ class Mosaic(PolicyBase):
         levels[rows] = _present(found.levels, pool, rows)
         if given.ledger_base == 0:
             levels = with_lines(levels, pool, room.lines + max(0, room.text - found.cost))
-        return ContextPlan(levels, values, upper_bound=found.upper_bound, objective=found.objective)
+        return ContextPlan(levels, values, folds=True, upper_bound=found.upper_bound, objective=found.objective)
 
-    def values(self, pool: Pool) -> FloatArray:
-        """r (M,), mean 1."""
+    def values(self, pool: Pool, own: int = 0) -> FloatArray:
+        """r (M,), mean 1. ``own``: first row of the running task."""
         config = self.config
         if config.scorer == "learned" and config.coefficients is not None:
-            return scaled_to_mean_one(learned_values(pool, config.coefficients))
+            return learned_values(pool, config.coefficients, own)
         return attention_values(pool.cosines, config.tau, config.recency)
 
     def _room(self, given: PlanInput) -> _Room:
@@ -117,10 +119,15 @@ class Mosaic(PolicyBase):
         return _Room(room - ledger, 0)
 
     def _fidelity(self, pool: Pool, rows: IntArray) -> FloatArray:
-        phi = level_fidelity(pool)[rows].copy()
+        phi = level_fidelity(pool)[rows] ** self.config.sharpness
         phi[:, Level.PLACEHOLDER] = np.minimum(self.config.placeholder, phi[:, Level.BRIEF])
         phi[:, Level.FULL] = 1.0
         return phi
+
+
+def first_own(given: PlanInput) -> int:
+    """First row of the running task; M where all old chunks are of earlier ones."""
+    return int(np.searchsorted(given.pool.ids, given.task_from))
 
 
 def shortlist(values: FloatArray, shown: LevelArray | None, limit: int) -> IntArray:

@@ -1,7 +1,9 @@
-"""What an old chunk is worth for the next step, learned: a logistic model on a handful of features.
+"""What an old chunk is worth for the next step, learned: logistic models on a handful of features.
 
-The model says how likely it is that the next step needs something of the chunk; it is fitted on recorded runs and
-memory questions (`longstride fit-profile`). One set of coefficients for each kind of record.
+A model says how likely it is that the next step needs something of a chunk. There are two sorts of need. The running
+task needs what its own steps brought, mostly rich ones (`step`); a question needs a fact again that may stand anywhere,
+and singles its chunk out by what it says (`lookup`). Dialogue turns have a model of their own (`turn`). All are fitted
+by `longstride fit-profile`.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from memory.plan import FloatArray, Pool
+from memory.plan import BoolArray, FloatArray, Pool
 from memory.records import Level
+from memory.scoring.values import scaled_to_mean_one
 
-RecordKind: TypeAlias = Literal["step", "turn"]
-"""``step``: what an agent did and saw. ``turn``: what was said in a dialogue."""
+ModelName: TypeAlias = Literal["step", "lookup", "turn"]
+MODELS: tuple[ModelName, ...] = ("step", "lookup", "turn")
 
 FEATURES: tuple[str, ...] = (
     "cosine",
@@ -32,8 +35,16 @@ FEATURES: tuple[str, ...] = (
 )
 """z-scored cosine and BM25, their product, logarithms of both ranks, of age, of FULL tokens and of the pool's size."""
 
+LOOKUP_SHARE = 0.05
+"""Least share of the value that facts of any age keep while a task runs."""
+_FAR = 128
+"""Ages and pools beyond this count as this: recorded runs are no longer, and what was fitted must not be extended."""
 _CLIP = 6.0
 """Bound of a z-score: one page that repeats the question must not leave every other one at nothing."""
+_FLAT = 1e-9
+"""Spread below which scores say nothing."""
+_STEEP = 30.0
+"""Bound of a logit."""
 
 
 class KindCoefficients(BaseModel):
@@ -57,31 +68,53 @@ class KindCoefficients(BaseModel):
         return np.array([self.weights[name] for name in FEATURES])
 
 
+class Gate(BaseModel):
+    """How far the best chunk must stand out (z-score of its cosine) before a context counts as a lookup."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    midpoint: float = Field(3.0, allow_inf_nan=False)
+    slope: float = Field(4.0, gt=0, allow_inf_nan=False)
+
+    def share(self, cosines: FloatArray) -> float:
+        """How much of a lookup the context is, in [0, 1]. Among few chunks none can stand out."""
+        scores = np.nan_to_num(cosines, nan=0.0)
+        spread = float(scores.std()) if len(scores) else 0.0
+        if spread < _FLAT:
+            return 0.0
+        best = float(scores.max() - scores.mean()) / spread
+        return float(1.0 / (1.0 + np.exp(np.clip(-self.slope * (best - self.midpoint), -_STEEP, _STEEP))))
+
+
 class Coefficients(BaseModel):
     """A fitted scorer as it stands in ``configs/scorers``.
 
-    ``fitted_on``: SHA-256 (hex) of the data it was fitted on; ``hash``: of the coefficients themselves (`digest`), so
-    that a file edited by hand does not pass for a fitted one.
+    ``fitted_on``: SHA-256 (hex) of the examples it was fitted on; ``hash``: of everything in it (`digest`), so that a
+    file edited by hand does not pass for a fitted one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     fitted_on: str
     hash: str
+    gate: Gate
     step: KindCoefficients
+    lookup: KindCoefficients
     turn: KindCoefficients
 
     @model_validator(mode="after")
     def _unchanged(self) -> Coefficients:
-        if self.hash != (actual := digest(self.fitted_on, {"step": self.step, "turn": self.turn})):
+        actual = digest(self.fitted_on, self.gate, {"step": self.step, "lookup": self.lookup, "turn": self.turn})
+        if self.hash != actual:
             raise ValueError(f"the hash of the coefficients is {actual}, not {self.hash}: refit, or correct it")
         return self
 
 
-def digest(fitted_on: str, kinds: Mapping[RecordKind, KindCoefficients]) -> str:
-    """SHA-256 (hex) of coefficients with what they were fitted on."""
-    body = {kind: [found.intercept, *found.vector().tolist()] for kind, found in kinds.items()}
-    return hashlib.sha256(json.dumps([fitted_on, body], sort_keys=True).encode()).hexdigest()
+def digest(fitted_on: str, gate: Gate, models: Mapping[ModelName, KindCoefficients]) -> str:
+    """SHA-256 (hex) of a scorer with what it was fitted on."""
+    body = {name: [model.intercept, *model.vector().tolist()] for name, model in models.items()}
+    text = json.dumps([fitted_on, gate.midpoint, gate.slope, body], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def features(cosines: FloatArray, lexical: FloatArray, tokens: FloatArray) -> FloatArray:
@@ -94,45 +127,53 @@ def features(cosines: FloatArray, lexical: FloatArray, tokens: FloatArray) -> Fl
         cosine * words,
         _log_rank(cosines),
         _log_rank(lexical),
-        np.log(np.arange(count, 0, -1, dtype=np.float64)),
+        np.log(np.minimum(np.arange(count, 0, -1, dtype=np.float64), _FAR)),
         np.log(np.maximum(tokens, 1.0)),
-        np.full(count, np.log(max(count, 1))),
+        np.full(count, np.log(min(max(count, 1), _FAR))),
     )
     return np.stack(columns, axis=1)
 
 
-def kind_rows(kinds: Sequence[str] | None, count: int) -> FloatArray:
-    """(count,) 1 where the record is a dialogue turn, else 0."""
-    if kinds is None:
-        return np.zeros(count)
-    return np.array([kind == "turn" for kind in kinds], dtype=np.float64)
+def learned_values(pool: Pool, given: Coefficients, own: int = 0) -> FloatArray:
+    """(M,) probability times the square root of the chunk's tokens, mean 1.
 
-
-def probabilities(pool: Pool, given: Coefficients) -> FloatArray:
-    """(M,) how likely the next step needs something of each chunk. Without BM25 all of its features are 0."""
+    ``own``: first row of the running task. What it needs next is looked for among its own steps; facts are looked up
+    among all. A long chunk may hold several needed things, but not in proportion to its length. Without BM25 all of
+    its features are 0.
+    """
     count = len(pool)
     lexical = np.zeros(count) if pool.lexical is None else pool.lexical
-    rows = features(pool.cosines, lexical, pool.tokens[:, Level.FULL].astype(np.float64))
-    turn = kind_rows(pool.kinds, count)
-    step_logits = given.step.intercept + rows @ given.step.vector()
-    logits = step_logits
-    if turn.any():
-        turn_logits = given.turn.intercept + rows @ given.turn.vector()
-        logits = np.where(turn > 0, turn_logits, step_logits)
-    result: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(logits, -30.0, 30.0)))
-    return result
+    size = pool.tokens[:, Level.FULL].astype(np.float64)
+    root = np.sqrt(size)
+    rows = features(pool.cosines, lexical, size)
+    turns = _turns(pool.kinds, count)
+    asked = scaled_to_mean_one(np.where(turns, _at(rows, given.turn), _at(rows, given.lookup)) * root)
+    if own >= count or turns.all():
+        return asked
+    lookup = max(LOOKUP_SHARE, given.gate.share(pool.cosines[own:]))
+    mine = rows if own == 0 else features(pool.cosines[own:], lexical[own:], size[own:])
+    step = np.zeros(count)
+    step[own:] = np.where(turns[own:], _at(mine, given.turn), _at(mine, given.step)) * root[own:]
+    return scaled_to_mean_one((1 - lookup) * scaled_to_mean_one(step) + lookup * asked)
 
 
-def learned_values(pool: Pool, given: Coefficients) -> FloatArray:
-    """(M,) probability times the square root of the chunk's tokens: a long chunk may hold several needed things, but
-    not in proportion to its length."""
-    result: FloatArray = probabilities(pool, given) * np.sqrt(pool.tokens[:, Level.FULL])
+def _turns(kinds: Sequence[str] | None, count: int) -> BoolArray:
+    """(count,) which records are dialogue turns."""
+    if kinds is None:
+        return np.zeros(count, dtype=np.bool_)
+    return np.fromiter((kind == "turn" for kind in kinds), dtype=np.bool_, count=count)
+
+
+def _at(rows: FloatArray, model: KindCoefficients) -> FloatArray:
+    """(n,) probabilities."""
+    logits = model.intercept + rows @ model.vector()
+    result: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(logits, -_STEEP, _STEEP)))
     return result
 
 
 def _z(values: FloatArray) -> FloatArray:
     spread = float(values.std()) if len(values) else 0.0
-    if spread < 1e-9:
+    if spread < _FLAT:
         return np.zeros(len(values))
     result: FloatArray = np.clip((values - values.mean()) / spread, -_CLIP, _CLIP)
     return result

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runners.cli import doctor, models, policies, replay, run, show, tool
+from runners.cli import dev_server, doctor, fit_profile, models, policies, replay, run, show, tool
 from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -22,8 +22,10 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     tool.tool,
     policies.policies,
     replay.replay,
+    fit_profile.fit_profile,
     models.models,
     doctor.doctor,
+    dev_server.dev_server,
 )
 
 

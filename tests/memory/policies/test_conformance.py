@@ -20,6 +20,7 @@ from memory.errors import BudgetTooSmall, ContextExhausted
 from memory.fit import RECENT_CAPS
 from memory.layout import RANGE_TOKENS
 from memory.policies.registry import POLICIES, make_policy
+from runners.scorers import with_coefficients
 from tests.memory.policies.walks import Walk
 from tests.memory.policies.worlds import CJK, DIM, HOSTILE, NONCE, STEPS, world
 
@@ -98,7 +99,8 @@ def packaged(name: str) -> tuple[dict[str, object], ...]:
     """The options of every packaged file of a policy."""
     files = sorted((Path(configs.__file__).parent / "policies").glob("*.yaml"))
     policies = [yaml.safe_load(file.read_text("utf-8"))["policy"] for file in files]
-    return tuple({key: policy[key] for key in policy if key != "name"} for policy in policies if policy["name"] == name)
+    options = [{key: policy[key] for key in policy if key != "name"} for policy in policies if policy["name"] == name]
+    return tuple(dict(with_coefficients(given, name)) for given in options)
 
 
 def walk(name: str, given: History, *, rebuilding: bool = False) -> Walk:
