@@ -75,7 +75,8 @@ class Endless(Prepared):
     base: FloatArray = field(default_factory=lambda: np.zeros(0))
     """(T,) similarity of each template to the question."""
     gram: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
-    """(T, T) similarities of templates."""
+    """(T, T) similarities of templates; of a template to itself: as to the one most like it. Two steps from one
+    template stand for two pages on one thing, not for one page read twice."""
     all_kinds: tuple[str, ...] = ()
     costs: dict[int, Recent] = field(default_factory=dict)
     """Recent windows by template."""
@@ -98,7 +99,9 @@ class Endless(Prepared):
         old = self.old(step)
         rows = self.order[old : step - 1].tolist()
         scores = self.base + self.gram[rows].sum(axis=0)
-        norm = 1.0 + 2.0 * float(self.base[rows].sum()) + float(self.gram[np.ix_(rows, rows)].sum())
+        among = self.gram[np.ix_(rows, rows)]
+        np.fill_diagonal(among, 1.0)
+        norm = 1.0 + 2.0 * float(self.base[rows].sum()) + float(among.sum())
         by_template: FloatArray = np.clip(scores / max(1e-9, norm) ** 0.5, -1.0, 1.0).astype(np.float64)
         return by_template[self.order[:old]]
 
@@ -152,6 +155,8 @@ def generate(given: Generated, tools: Toolkit, recent: int = 2) -> Endless:
     index = _index(made, order)
     question = tools.encoder.encode_query(QUESTION)
     gram = made.keys @ made.keys.T
+    np.fill_diagonal(gram, -1.0)
+    np.fill_diagonal(gram, gram.max(axis=1))
     return Endless(
         made.recording,
         made.chunks,

@@ -15,8 +15,10 @@ from runners.replay.variants import Variant, VariantRequest
 from runners.replay.working import Job, Outcome, Settings
 
 MEASURE = "longevity"
-EVERY, STRIDE = 5_000, 64
+EVERY, STRIDE = 6_000, 64
 """Every step is planned up to the first number, every so many after it (a multiple of `MemoryConfig.batch`)."""
+EVERY_FITTED = 512
+"""The first number where plans are made to fit: there is no end to find."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def walked(run: Endless, variant: Variant, traffic: Traffic) -> int:
     """The last step planned."""
     walk = Walk(run, variant)
     step = 0
-    for step in steps(len(run)):
+    for step in steps(len(run), EVERY if variant.memory.overflow == "stop" else EVERY_FITTED):
         shown = walk.step(step)
         traffic.see(shown)
         if shown.decision is None:
@@ -54,11 +56,11 @@ def walked(run: Endless, variant: Variant, traffic: Traffic) -> int:
     return step
 
 
-def steps(last: int) -> Iterator[int]:
+def steps(last: int, every: int = EVERY) -> Iterator[int]:
     """The steps that are planned; the last one is among them."""
-    yield from range(1, min(EVERY, last) + 1)
-    yield from range(EVERY + STRIDE - EVERY % STRIDE, last, STRIDE)
-    if last > EVERY:
+    yield from range(1, min(every, last) + 1)
+    yield from range(every + STRIDE - every % STRIDE, last, STRIDE)
+    if last > every:
         yield last
 
 
