@@ -46,6 +46,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     dataless = sum("LONGSTRIDE_DATA" in str(report.longrepr) for report in skipped)
     if boxed:
         terminalreporter.write_line(f"OUT OF TIME: {boxed} tests were skipped", red=True, bold=True)
+    if any("NO CHROMIUM" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line("NO CHROMIUM: rendered pages were not tested", red=True, bold=True)
     if dataless:
         terminalreporter.write_line(f"NO DATA: {dataless} tests skipped, set LONGSTRIDE_DATA", red=True, bold=True)
 

@@ -102,12 +102,13 @@ class ChromiumRenderer:
             tab = await context.new_page()
             await tab.goto(page.url, wait_until="domcontentloaded", timeout=1000 * self._limit_s)
             await routes.settled(_SETTLE_S)
-            markup = await tab.content()
+            markup = (await tab.content()).encode("utf-8", "replace")
+            url = tab.url
         finally:
             await context.close()
-        return Page(
-            page.url, page.status, "text/html; charset=utf-8", markup.encode("utf-8", "replace"), page.redirects
-        )
+        if not url.startswith(("http://", "https://")):  # the error page of Chromium
+            raise ToolError("forbidden", "the page's script leads to an address that is not fetched")
+        return Page(url, page.status, "text/html; charset=utf-8", markup, page.redirects)
 
     async def _start(self) -> Browser:
         from playwright.async_api import async_playwright

@@ -22,8 +22,9 @@ from tools.web.client import Fetcher
 
 Url = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=8192)]
 _OLD_S = 3600.0
-_MUCH_MORE = 1.25
-"""A whole page longer than its main text by this factor is pointed out."""
+_WHOLE = "whole page"
+_MORE_CHARS = 300
+"""A whole page that has so much more than its main text is pointed out: a box or a side table may be among it."""
 
 
 class VisitArguments(Arguments):
@@ -112,8 +113,9 @@ class VisitTool:
         body, notes = await self._part(text, arguments, step)
         title = " ".join(document.title.split()).replace("[", "(").replace("]", ")") or document.url
         notes += document.notes
-        if not whole and len(document.whole) > _MUCH_MORE * len(text) + 200:
-            notes.append(f"main text; mode=page shows all {len(document.whole):,} characters")
+        if not whole and len(document.whole) > len(text) + _MORE_CHARS:
+            notes = ["whole main text" if note == _WHOLE else note for note in notes]
+            notes.append(f"mode=page shows all {len(document.whole):,} characters of the page")
         if self._clock() - document.fetched > _OLD_S:
             notes.append(f"as fetched on {datetime.fromtimestamp(document.fetched, UTC):%Y-%m-%d}")
         return f"[{title}]({document.url})\n({'; '.join(notes)})\n\n{body}"
@@ -135,7 +137,7 @@ class VisitTool:
             more = f"; page={number + 1} reads on" if number < len(cuts) else "; this is the last"
             missing = f"no page {arguments.page}: " if arguments.page > len(cuts) else ""
             return text[slice(*cuts[number - 1])].strip(), [f"{missing}page {number} of {len(cuts)}{more}"]
-        return text, ["whole page"]
+        return text, [_WHOLE]
 
     async def _for_goal(self, text: str, goal: str, step: int) -> tuple[str, list[str]]:
         notes: list[str] = []
