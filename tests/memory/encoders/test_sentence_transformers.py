@@ -55,6 +55,7 @@ def test_vectors_are_the_packages_own_and_of_unit_length() -> None:
     assert minilm().encode_documents([]).shape == (0, 384)
 
 
+@pytest.mark.timeout(600)
 def test_floors(tmp_path: Path) -> None:
     english, cjk = load("english"), load("cjk")
     cache = KeyCache(tmp_path / "keys.sqlite")
