@@ -93,6 +93,7 @@ Cached = Annotated[
     bool,
     typer.Option("--cached", help="Render every request: cacheable share and cost.", rich_help_panel=_MEASURED),
 ]
+Timing = Annotated[bool, typer.Option("--timing", help="Report milliseconds per context.", rich_help_panel=_MEASURED)]
 PriceFile = Annotated[
     Path | None, typer.Option("--prices", metavar="FILE", help="Price table (YAML).", rich_help_panel=_MEASURED)
 ]
@@ -117,6 +118,7 @@ def replay(
     limit: Limit = None,
     skip_broken: SkipBroken = False,
     cached: Cached = False,
+    timing: Timing = False,
     prices: PriceFile = None,
     price_of: PriceOf = "gpt-5-mini",
     profile: Profile = None,
@@ -172,6 +174,7 @@ def replay(
         workers=workers or os.cpu_count() or 1,
         cache=environment.home / "cache",
         rendering=cached or prices is not None,
+        timing=timing,
         price=chosen_price(prices, price_of) if cached or prices else None,
         api_key=key,
     )

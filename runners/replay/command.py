@@ -45,6 +45,7 @@ class ReplayRequest:
     workers: int = 1
     cache: Path | None = None
     rendering: bool = False
+    timing: bool = False
     price: ModelPrice | None = None
     api_key: str | None = None
     done: Callable[[int, int], None] | None = None
@@ -113,13 +114,7 @@ MODES: Mapping[Mode, Callable[[ReplayRequest, Plan], Jobs]] = {
 
 def run(jobs: Sequence[Job], plan: Plan, request: ReplayRequest) -> list[Outcome]:
     """The jobs' outcomes under the request's settings."""
-    settings = Settings(
-        plan.encoder,
-        request.cache,
-        request.rendering,
-        request.price,
-        request.api_key,
-    )
+    settings = Settings(plan.encoder, request.cache, request.rendering, request.timing, request.price, request.api_key)
     told = request.done
     done = (lambda count: told(count, len(jobs))) if told is not None else None
     return run_jobs(jobs, settings, request.workers, done)

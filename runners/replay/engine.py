@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -52,6 +53,8 @@ class Walk:
     previous: int | None = None
     codes: LevelArray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
     ended: bool = False
+    seconds: float = 0.0
+    """Spent on deciding (scores of all steps are made before), in this process."""
     _ingested: int = 0
 
     def __post_init__(self) -> None:
@@ -67,9 +70,14 @@ class Walk:
     def step(self, step: int) -> Shown:
         """The context before ``step``; steps are taken one after another, and each is remembered as the latest."""
         self._ingest(step)
+        self.run.cosines(step)
+        window = self.run.window(step)
+        window.tokens(None)
+        started = time.perf_counter()
         given = self.given(step)
-        decision = None if self.ended else self._decided(given, self.run.window(step))
+        decision = None if self.ended else self._decided(given, window)
         shown = self._shown(step, given, decision)
+        self.seconds += time.perf_counter() - started
         if decision is not None:
             self.previous, self.codes = decision.fitted.tokens, shown.codes
         return shown

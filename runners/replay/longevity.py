@@ -11,8 +11,8 @@ from runners.replay.generator import Endless, Generated, generate
 from runners.replay.prepare import Toolkit
 from runners.replay.samples import Sample
 from runners.replay.traffic import Traffic
-from runners.replay.variants import Variant, VariantRequest
-from runners.replay.working import Job, Outcome, Settings
+from runners.replay.variants import VariantRequest
+from runners.replay.working import Job, Outcome, Settings, timed
 
 MEASURE = "longevity"
 EVERY, STRIDE = 6_000, 64
@@ -36,19 +36,20 @@ class LongevityJob(Job):
                 runs[variant.summaries] = generate(self.given, replace(tools, summaries=variant.summaries))
             run = runs[variant.summaries].with_recent(variant.memory.recent)
             traffic = Traffic(run, rendering=False)
-            last = walked(run, variant, traffic)
-            samples = (Sample(MEASURE, "steps", self.recording.id, float(traffic.totals().longevity or last)),)
+            walk = Walk(run, variant)
+            last = walked(walk, traffic)
+            totals = timed(traffic.totals(), walk, settings)
+            samples = (Sample(MEASURE, "steps", self.recording.id, float(totals.longevity or last)),)
             outcomes.append(
-                Outcome(position, self.recording.family, self.recording.id, samples, traffic.totals(), run.encoder_id)
+                Outcome(position, self.recording.family, self.recording.id, samples, totals, run.encoder_id)
             )
         return outcomes
 
 
-def walked(run: Endless, variant: Variant, traffic: Traffic) -> int:
-    """The last step planned."""
-    walk = Walk(run, variant)
+def walked(walk: Walk, traffic: Traffic) -> int:
+    """Walk to the end, or to the first step without a context; the last step planned."""
     step = 0
-    for step in steps(len(run), EVERY if variant.memory.overflow == "stop" else EVERY_FITTED):
+    for step in steps(len(walk.run), EVERY if walk.variant.memory.overflow == "stop" else EVERY_FITTED):
         shown = walk.step(step)
         traffic.see(shown)
         if shown.decision is None:

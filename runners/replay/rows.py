@@ -42,6 +42,8 @@ class ReplayRow:
     unbuilt: int
     over: int
     """Contexts above their budget."""
+    assembly_ms: float | None
+    """Milliseconds to decide one context; null unless asked for."""
     encoder: str
     cosine_spread: float | None
 
@@ -207,6 +209,8 @@ class _Traffic:
         ended = [total.longevity for total in totals if total.longevity is not None]
         self.longevity = float(median(ended)) if ended else None
         self.exhausted = len(ended)
+        seconds = [total.seconds for total in totals if total.seconds is not None]
+        self.assembly_ms = 1000 * sum(seconds) / contexts if seconds else None
         self.over = sum(total.over for total in totals)
         self.unbuilt = sum(total.unbuilt for total in totals)
         scored = sum(total.scored for total in totals)
@@ -247,6 +251,7 @@ def _row(
         exhausted=traffic.exhausted,
         unbuilt=traffic.unbuilt,
         over=traffic.over,
+        assembly_ms=traffic.assembly_ms,
         encoder=encoder,
         cosine_spread=traffic.spread,
     )

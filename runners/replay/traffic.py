@@ -38,6 +38,8 @@ class Totals:
     """US dollars, with what the model wrote at each step as output."""
     spread: float = 0.0
     """Sum over contexts of the standard deviation of the old chunks' cosines."""
+    seconds: float | None = None
+    """Spent on deciding; None when not asked for, since it is never the same twice."""
     scored: int = 0
     """Contexts that the spread is summed over."""
     curve: tuple[tuple[int, int], ...] = ()

@@ -35,6 +35,7 @@ class Settings:
     cache: Path | None = None
     """Folder of the key cache and of the summaries' (None: neither is kept)."""
     rendering: bool = False
+    timing: bool = False
     price: ModelPrice | None = None
     api_key: str | None = None
 
@@ -86,12 +87,19 @@ class ReplayJob(Job):
                 targets[variant.summaries] = targets_of(shared.at(variant.summaries, self.recent))
             recall = StrictRecall(run, targets[variant.summaries])
             traffic = Traffic(run, rendering=settings.rendering, price=settings.price)
-            for shown in Walk(run, variant).steps():
+            walk = Walk(run, variant)
+            for shown in walk.steps():
                 recall.see(shown)
                 traffic.see(shown)
+            totals = timed(traffic.totals(), walk, settings)
             samples, session = tuple(recall.samples()), self.recording
-            outcomes.append(Outcome(position, session.family, session.id, samples, traffic.totals(), run.encoder_id))
+            outcomes.append(Outcome(position, session.family, session.id, samples, totals, run.encoder_id))
         return outcomes
+
+
+def timed(totals: Totals, walk: Walk, settings: Settings) -> Totals:
+    """The totals, with the time that deciding took when it was asked for."""
+    return replace(totals, seconds=walk.seconds) if settings.timing else totals
 
 
 J = TypeVar("J", bound=Job)

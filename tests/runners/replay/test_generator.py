@@ -66,7 +66,7 @@ def test_steps_of_one_template_are_alike_but_not_the_same(session: Endless) -> N
 
 def test_react_lasts_as_long_as_its_steps_fit(session: Endless) -> None:
     traffic = Traffic(session, rendering=False)
-    last = walked(session, variant("react", 20_000, scope="request", overflow="stop"), traffic)
+    last = walked(Walk(session, variant("react", 20_000, scope="request", overflow="stop")), traffic)
     sizes = np.cumsum([facts.tokens_full for facts in session.index.facts])
     expected = int(np.searchsorted(sizes, 20_000))
     assert traffic.totals().longevity == last
@@ -77,7 +77,7 @@ def test_react_lasts_as_long_as_its_steps_fit(session: Endless) -> None:
 def test_never_over_the_budget(session: Endless, policy: str) -> None:
     short = replace(session, order=session.order[:120])
     traffic = Traffic(short, rendering=False)
-    walked(short, variant(policy, 4_000, scope="request", layout="ledger", spend=True), traffic)
+    walked(Walk(short, variant(policy, 4_000, scope="request", layout="ledger", spend=True)), traffic)
     totals = traffic.totals()
     assert (totals.contexts, totals.over, totals.unbuilt) == (120, 0, 0)
     assert totals.curve[-1][1] <= 4_000
