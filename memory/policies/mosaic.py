@@ -22,7 +22,12 @@ from memory.records import Level
 from memory.scoring.learned import Coefficients, learned_values
 from memory.scoring.values import attention_values
 from memory.selection.levels import select_levels
-from memory.selection.similarity import Keys
+from memory.selection.similarity import Keys, Neighbours
+
+_FEWEST = 128
+"""Least length of a shortlist."""
+_ALIKE = 512
+"""Longest shortlist whose similarities are computed."""
 
 
 class MosaicConfig(BaseModel):
@@ -48,8 +53,8 @@ class MosaicConfig(BaseModel):
     """Share of the room for old chunks that lines of unselected ones may take (interleaved layout)."""
     slack: float = Field(0.05, ge=0, lt=1)
     """Ledger layout: share of the budget left free for what is promoted between two batches."""
-    shortlist: int = Field(512, ge=16, le=4096)
-    """Chunks that the optimiser looks at."""
+    shortlist: int = Field(2000, ge=16, le=10_000)
+    """Most chunks that the optimiser looks at; fewer where the budget cannot hold so many."""
 
     @model_validator(mode="after")
     def _has_coefficients(self) -> MosaicConfig:
@@ -83,13 +88,13 @@ class Mosaic(PolicyBase):
             return ContextPlan(np.zeros(0, dtype=np.int8), np.zeros(0))
         values = self.values(pool, first_own(given))
         room = self._room(given)
-        rows = shortlist(values, given.shown, self.config.shortlist)
+        rows = shortlist(values, given.shown, min(self.config.shortlist, _enough(pool, room.text)))
         levels = np.full(count, int(Level.PLACEHOLDER), dtype=np.int8)
         found = select_levels(
             values[rows],
             self._fidelity(pool, rows),
             _costs(pool, rows),
-            _keys(pool, rows),
+            self._similarity(pool, rows),
             max(0, room.text),
             damping=self.config.damping,
         )
@@ -117,6 +122,15 @@ class Mosaic(PolicyBase):
             # `fit` folds the ledger tighter before it takes any text away
             ledger = ledger_tokens(given.pool, 1)[0]
         return _Room(room - ledger, 0)
+
+    def _similarity(self, pool: Pool, rows: IntArray) -> Keys | Neighbours:
+        """Of the shortlist. Where the room holds so much, what is like a chunk is shown anyway: none is looked at."""
+        if pool.keys is None or self.config.damping == 0 or len(rows) > _ALIKE:
+            empty = np.zeros(0)
+            return Neighbours.from_csr(np.zeros(len(rows) + 1, dtype=np.int64), empty, empty)
+        keys = pool.keys[rows]
+        finite = np.isfinite(keys.sum(axis=1))
+        return Keys(np.where(finite[:, np.newaxis], keys, np.float32(0)))
 
     def _fidelity(self, pool: Pool, rows: IntArray) -> FloatArray:
         phi = level_fidelity(pool)[rows] ** self.config.sharpness
@@ -183,9 +197,7 @@ def _present(levels: LevelArray, pool: Pool, rows: IntArray) -> LevelArray:
     return result
 
 
-def _keys(pool: Pool, rows: IntArray) -> Keys:
-    if pool.keys is None:
-        return Keys(np.zeros((len(rows), 1), dtype=np.float32))
-    keys = pool.keys[rows]
-    finite = np.isfinite(keys.sum(axis=1))
-    return Keys(np.where(finite[:, np.newaxis], keys, np.float32(0)))
+def _enough(pool: Pool, room: int) -> int:
+    """How many chunks could come into question: several times as many as the room holds."""
+    mean = max(1.0, float(pool.tokens[:, Level.DETAILED].mean()))
+    return max(_FEWEST, int(3 * room / mean))
