@@ -33,7 +33,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--help")
     assert code == 0
     for command in app.COMMANDS:
-        assert command.__name__ in out
+        assert command.__name__.replace("_", "-") in out
         assert run(capsys, command.__name__, "--help")[0] == 0
 
 

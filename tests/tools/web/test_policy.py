@@ -117,3 +117,90 @@ async def test_an_allowed_host_is_exact() -> None:
 def test_an_allowed_host_needs_a_port() -> None:
     with pytest.raises(ValueError, match="host:port"):
         Fetcher(FetchConfig(allow_hosts=("mirror.test",)))
+
+
+FORMS = [
+    "http://{}/", "https://{}/", "http://{}:8080/a", "https://{}:8443/", "http://{}./", "http://{}:80/?q=http://1.1.1.1/",
+    "HTTP://{}/#x", "http://{}/%2e%2e/", "http://sub.{}/", "http://{}//",
+]  # fmt: skip
+ANSWERS = [[bad] for bad in PRIVATE if bad] + [
+    ["93.184.216.34", "10.0.0.1"], ["10.0.0.1", "93.184.216.34"], ["2606:4700::1111", "::1"],
+    ["8.8.8.8", "1.1.1.1", "169.254.169.254"], ["93.184.216.34", ""], ["8.8.8.8", "fe80::1%eth0"],
+]  # fmt: skip
+
+
+def literals() -> list[str]:
+    """Every denied address as the host of a URL itself, and in the notations that resolvers understand."""
+    plain = [f"http://[{bad}]/" if ":" in bad else f"http://{bad}/" for bad in PRIVATE if bad and " " not in bad]
+    odd = [
+        "http://2130706433/", "http://0x7f000001/", "http://0x7f.0.0.1/", "http://0177.0.0.1/", "http://127.1/",
+        "http://127.0.1/", "http://0/", "http://017700000001/", "http://0xa9fea9fe/", "http://2852039166/",
+        "http://①②⑦.⓪.⓪.①/", "http://127。0。0。1/", "http://127.0.0.1./", "http://[::127.0.0.1]/", "http://[0:0:0:0:0:0:0:1]/",
+        "http://[::ffff:0:7f00:1]/", "http://[64:ff9b::10.0.0.1]/", "http://[2001:0000::1]/", "http://127.0.0.1%2f/",
+    ]  # fmt: skip
+    return plain + odd
+
+
+LOOPS = ["2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.1", "127.0.1", "0", "017700000001"]
+ODD_TABLE = {
+    **{host: ["127.0.0.1"] for host in LOOPS},
+    **{host: ["169.254.169.254"] for host in ("0xa9fea9fe", "2852039166")},
+}
+
+
+def test_the_table_is_large_enough() -> None:
+    urls = {form.format("site.test") for form in FORMS} | set(literals()) | set(REFUSED)
+    assert len(urls) >= 120
+    assert len(FORMS) * len(ANSWERS) >= 400
+
+
+async def test_every_form_of_url_times_every_denied_answer() -> None:
+    with connections() as seen:
+        for answers in ANSWERS:
+            resolver = FakeResolver({"site.test": answers, "sub.site.test": answers})
+            fetcher = Fetcher(resolver=resolver)
+            for form in FORMS:
+                with pytest.raises(ToolError) as failure:
+                    await fetcher.fetch(form.format("site.test"))
+                assert failure.value.kind == "forbidden", (form, answers)
+            assert len(resolver.asked) == len(FORMS)  # once each
+            await fetcher.aclose()
+    assert seen == []
+
+
+@pytest.mark.parametrize("url", literals())
+async def test_denied_addresses_as_hosts(url: str) -> None:
+    fetcher = Fetcher(resolver=FakeResolver(ODD_TABLE))
+    with connections() as seen, pytest.raises(ToolError) as failure:
+        await fetcher.fetch(url)
+    await fetcher.aclose()
+    assert seen == []
+    assert failure.value.kind in ("forbidden", "invalid_arguments", "network")
+
+
+@pytest.mark.parametrize("entry", ["127.0.0.1:8080", "site.test:80"])
+async def test_loopback_by_exact_entry_only(entry: str) -> None:
+    """What is next to an allowed entry stays denied: another port, another name of the same host, a subdomain."""
+    fetcher = Fetcher(FetchConfig(allow_hosts=(entry,)), resolver=FakeResolver({
+        "site.test": ["127.0.0.1"], "www.site.test": ["127.0.0.1"], "localhost": ["127.0.0.1"],
+    }))  # fmt: skip
+    near = [
+        "http://127.0.0.1/", "http://127.0.0.1:8443/", "http://localhost:8080/", "http://127.0.0.2:8080/",
+        "http://[::1]:8080/", "http://[::ffff:127.0.0.1]:8080/", "http://www.site.test/", "https://site.test/",
+        "http://site.test:8080/",
+    ]  # fmt: skip
+    with connections() as seen:
+        for url in near:
+            with pytest.raises(ToolError):
+                await fetcher.fetch(url)
+    await fetcher.aclose()
+    assert seen == []
+
+
+@pytest.mark.parametrize("entry", ["127.0.0.1", "*:80", "127.0.0.1:http", ":80"])
+def test_no_wildcards(entry: str) -> None:
+    if entry == "*:80":  # a host of that name, and nothing more
+        assert Fetcher(FetchConfig(allow_hosts=(entry,)))
+        return
+    with pytest.raises(ValueError, match="host:port"):
+        Fetcher(FetchConfig(allow_hosts=(entry,)))
