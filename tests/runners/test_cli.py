@@ -34,7 +34,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     for command in app.COMMANDS:
         assert command.__name__.replace("_", "-") in out
-        assert run(capsys, command.__name__, "--help")[0] == 0
+        assert run(capsys, command.__name__.replace("_", "-"), "--help")[0] == 0
 
 
 def test_no_command_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
