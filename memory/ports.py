@@ -170,8 +170,8 @@ class ChunkStore(Protocol):
         """In the order asked for. Raises NotStored."""
         ...
 
-    async def facts(self, after: int = 0) -> list[ChunkFacts]:
-        """What planning needs of the chunks with number > ``after``, in order, without their texts."""
+    async def facts(self, after: int = 0, last: int | None = None) -> list[ChunkFacts]:
+        """What planning needs of the chunks with ``after`` < number <= ``last``, in order, without their texts."""
         ...
 
     async def add_views(self, views: Sequence[View]) -> None:

@@ -13,6 +13,10 @@ from memory.records import Chunk, ChunkRef, Level, Observation, Step
 from memory.text.passages import best_passages
 
 CHARS_PER_TOKEN = 4
+MEMBERS = 128
+"""Chunks of a range that are listed one by one."""
+PARTS = 32
+"""Lines of a longer range."""
 
 
 class Recall:
@@ -63,14 +67,27 @@ class Recall:
         return parts[part - 1] + note
 
     async def _members(self, ref: ChunkRef) -> str:
+        """A line per member; of a long range, a line per equal part, which can be glimpsed in its turn."""
         await self.chunk(ref.chunk)
         await self.chunk(ref.last)
-        facts = [f for f in await self._store.facts(after=ref.chunk - 1) if f.number <= ref.last]
-        lines = "\n".join(f"{HEADER}c{f.number} {f.placeholder}" for f in facts)
-        parts = pages(lines, self._page_tokens, self._counter)
+        count = ref.last - ref.chunk + 1
+        if count <= MEMBERS:
+            facts = await self._store.facts(ref.chunk - 1, ref.last)
+            lines = [f"{HEADER}c{f.number} {f.placeholder}" for f in facts]
+        else:
+            size = -(-count // PARTS)
+            lines = [
+                await self._part(first, min(first + size - 1, ref.last))
+                for first in range(ref.chunk, ref.last + 1, size)
+            ]
+        parts = pages("\n".join(lines), self._page_tokens, self._counter)
         part = min(max(ref.part, 1), len(parts))
         note = f"\n(part {part} of {len(parts)})" if len(parts) > 1 else ""
         return parts[part - 1] + note
+
+    async def _part(self, first: int, last: int) -> str:
+        begins = (await self._store.facts(first - 1, first))[0]
+        return f"{HEADER}c{first}-c{last} {last - first + 1} steps, from: {begins.placeholder}"
 
     async def expand_step(self, step: Step) -> Step:
         """A step whose glimpses are written out in their observations: for the one context that follows it."""
@@ -92,20 +109,18 @@ def ref_name(ref: ChunkRef) -> str:
 
 def pages(text: str, limit: int, counter: TokenCounter) -> Sequence[str]:
     """Cut a text into parts of at most ``limit`` tokens at line ends where there are any; joined they are the text."""
-    if counter.count(text) <= limit:
+    total = counter.count(text)
+    if total <= limit:
         return [text]
+    guess = max(1, len(text) * limit // total)
     parts: list[str] = []
-    rest = text
-    while rest:
-        size = counter.count(rest)
-        if size <= limit:
-            parts.append(rest)
-            break
-        end = max(1, len(rest) * limit // size)
-        while end > 1 and counter.count(rest[:end]) > limit:
-            end = end * 9 // 10
-        newline = rest.rfind("\n", end // 2, end)
-        end = newline + 1 if newline > 0 else end
-        parts.append(rest[:end])
-        rest = rest[end:]
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + guess + guess // 8)
+        while end > start + 1 and counter.count(text[start:end]) > limit:
+            end = start + max(1, (end - start) * 9 // 10)
+        newline = text.rfind("\n", start + (end - start) // 2, end) if end < len(text) else -1
+        end = newline + 1 if newline > start else end
+        parts.append(text[start:end])
+        start = end
     return parts

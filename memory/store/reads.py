@@ -54,11 +54,11 @@ def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Chunk
     return [found[int(number)] for number in numbers]
 
 
-def facts(connection: sqlite3.Connection, after: int) -> list[ChunkFacts]:
+def facts(connection: sqlite3.Connection, after: int, last: int | None) -> list[ChunkFacts]:
     rows = connection.execute(
         "SELECT number, kind, tools, placeholder, tokens_full, tokens_placeholder, content_hash, source_url,"
-        " source_title FROM chunks WHERE number > ? ORDER BY number",
-        (after,),
+        " source_title FROM chunks WHERE number > ?1 AND (?2 IS NULL OR number <= ?2) ORDER BY number",
+        (after, last),
     )
     return [codec.facts_out(row) for row in rows]
 

@@ -147,8 +147,8 @@ class SqliteStore:
     async def chunks(self, numbers: Sequence[int]) -> list[Chunk]:
         return await self._read(lambda c: reads.chunks(c, numbers))
 
-    async def facts(self, after: int = 0) -> list[ChunkFacts]:
-        return await self._read(lambda c: reads.facts(c, after))
+    async def facts(self, after: int = 0, last: int | None = None) -> list[ChunkFacts]:
+        return await self._read(lambda c: reads.facts(c, after, last))
 
     # -- what is derived from them
 

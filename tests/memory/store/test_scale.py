@@ -73,7 +73,7 @@ async def test_query_plans(long_session):
         "publish_views": lambda c: writes.publish_views(c, LONG + 1, None),
         "view_tokens": reads.view_tokens,
         "views": lambda c: reads.views(c, [5, 7], 100),
-        "facts": lambda c: reads.facts(c, LONG - 5),
+        "facts": lambda c: reads.facts(c, LONG - 5, None),
         "keys": lambda c: reads.keys(c, "e"),
         "without_views": lambda c: reads.without_views(c, LONG),
     }
