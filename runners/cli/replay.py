@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,9 @@ from runners.cli.options import ConfigFile, JsonFile, Overrides, Profile
 
 if TYPE_CHECKING:
     from agent.pricing import ModelPrice
+    from runners.replay.command import ReplayRequest
     from runners.replay.report import ReplayReport
+    from runners.replay.variants import VariantRequest
 
 _COMPARED = "What is compared"
 _MEASURED = "What is measured"
@@ -133,54 +136,81 @@ def replay(
     used was in it. No model and no network are needed."""
     import os
 
-    from runners.environment import forget_secrets, read_environment
-    from runners.errors import UsageFault
     from runners.replay.command import ReplayRequest
-    from runners.replay.command import replay as run
-    from runners.replay.figures import plotting
-    from runners.replay.generator import Generated
-    from runners.replay.longevity import published
-    from runners.replay.variants import VariantRequest
 
-    environment = read_environment()
-    forget_secrets()
-    compared = VariantRequest(
-        policies=names(policy) or ("pace",),
-        budgets=integers("--budget", budget) or (4_000,),
-        lambdas=decimals("--lambda", lambdas),
-        layouts=names(layout),
-        scope="request" if generate else scope,
-        profile=profile,
-        file=config,
-        options=tuple(overrides or ()),
-    )
-    variants = [compared]
-    if generate and not policy:
-        variants = published(integers("--budget", budget) or (128_000, 256_000), 32_000, profile, compared.options)
-    elif not (files or generate):
-        raise UsageFault("name at least one FILE of recorded runs")
-    key = environment.secret("OPENAI_API_KEY")
+    compared = Compared(policy, budget, scope, lambdas, layout, profile, config, tuple(overrides or ()))
     request = ReplayRequest(
         files=files or [],
-        variants=variants,
+        variants=variants_of(compared, generate, bool(files)),
         mode="generated" if generate else "planted" if planted else "evidence" if evidence else "steps",
-        generated=Generated(generate or 10),
         chained=chained,
         visits=visits,
         sessions=sessions,
+        steps=generate or 0,
         limit=limit,
         skip_broken=skip_broken,
         seed=seed,
         workers=workers or os.cpu_count() or 1,
-        cache=environment.home / "cache",
         rendering=cached or prices is not None,
         timing=timing,
         price=chosen_price(prices, price_of) if cached or prices else None,
-        api_key=key,
     )
+    carry_out(request, json_file, figures)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The options that say what is compared, as typed."""
+
+    policy: str
+    budget: str
+    scope: Literal["history", "request"]
+    lambdas: str
+    layout: str
+    profile: str | None
+    config: Path | None
+    overrides: tuple[str, ...]
+
+
+def variants_of(typed: Compared, generate: int | None, with_files: bool) -> list[VariantRequest]:
+    """What is compared. Raises UsageFault."""
+    from runners.errors import UsageFault
+    from runners.replay.longevity import published
+    from runners.replay.variants import VariantRequest
+
+    budgets = integers("--budget", typed.budget)
+    if generate and not typed.policy:
+        return published(budgets or (128_000, 256_000), 32_000, typed.profile, typed.overrides)
+    if not (with_files or generate):
+        raise UsageFault("name at least one FILE of recorded runs")
+    return [
+        VariantRequest(
+            policies=names(typed.policy) or ("pace",),
+            budgets=budgets or (4_000,),
+            lambdas=decimals("--lambda", typed.lambdas),
+            layouts=names(typed.layout),
+            scope="request" if generate else typed.scope,
+            profile=typed.profile,
+            file=typed.config,
+            options=typed.overrides,
+        )
+    ]
+
+
+def carry_out(request: ReplayRequest, json_file: str | None, figures: Path | None) -> None:
+    """Replay, write, show."""
+    from dataclasses import replace
+
+    from runners.environment import forget_secrets, read_environment
+    from runners.replay.command import replay as run
+    from runners.replay.figures import plotting
+
+    environment = read_environment()
+    forget_secrets()
     if figures is not None:
         plotting()
-    deliver(run(request), json_file, figures)
+    key = environment.secret("OPENAI_API_KEY")
+    deliver(run(replace(request, cache=environment.home / "cache", api_key=key)), json_file, figures)
 
 
 def deliver(report: ReplayReport, json_file: str | None, figures: Path | None = None) -> None:

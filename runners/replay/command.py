@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -36,7 +36,8 @@ class ReplayRequest:
     visits: int = 1_200
     sessions: int = 1
     """Planted sessions, seeded one after another."""
-    generated: Generated = field(default_factory=Generated)
+    steps: int = 10_000
+    """Of a generated session."""
     probes: int = 100
     """Most probes at one distance in one planted session."""
     limit: int | None = None
@@ -96,8 +97,7 @@ def _evidence(request: ReplayRequest, plan: Plan) -> Jobs:
 
 
 def _generated(request: ReplayRequest, plan: Plan) -> Jobs:
-    source = request.files[0] if request.files else request.generated.source
-    given = replace(request.generated, seed=request.seed, source=source)
+    given = Generated(request.steps, request.seed, request.files[0] if request.files else None)
     named = Recording(f"generated-{request.seed}", "generated", (), single_question(QUESTION))
     return [LongevityJob(named, tuple(enumerate(plan.variants)), given)], ()
 
