@@ -9,14 +9,15 @@ from tools.web.blocklist import Blocklist
 
 
 class ProviderConfig(BaseModel):
-    """One provider. ``base_url`` stands before the environment's; ``key_env`` names another variable with the key;
-    ``rpm``: requests per minute (null: what the provider allows as a rule); ``timeout_s``: seconds."""
+    """One provider. ``base_url`` stands before the environment's. ``key_env`` names another variable with the key, and
+    must say so: ``…_KEY``, ``…_TOKEN``. ``rpm``: requests per minute (null: what the provider allows as a rule);
+    ``timeout_s``: seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     base_url: str | None = Field(default=None, pattern=r"^https?://")
-    key_env: str | None = None
+    key_env: str | None = Field(default=None, pattern=r"(_KEYS?|_KEY_ID|_TOKEN|_SECRET|_PASSWORD)$")
     rpm: int | None = Field(default=None, ge=1)
     concurrency: int = Field(default=4, ge=1, le=64)
     timeout_s: float = Field(default=20.0, gt=0)
