@@ -6,8 +6,9 @@ A broken line names its file and line. With ``skip_broken`` it is left out and c
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -42,7 +43,16 @@ def read_files(paths: Sequence[Path], *, skip_broken: bool = False) -> Reading:
                 raise UsageFault(item, hint="--skip-broken leaves such runs out and counts them")
     if not found:
         raise UsageFault("there is no recorded run in " + ", ".join(str(path) for path in paths))
-    return Reading(tuple(found), tuple(broken))
+    return Reading(tuple(_distinct(found)), tuple(broken))
+
+
+def _distinct(recordings: Sequence[Recording]) -> Iterator[Recording]:
+    """A second run of the same name in a family is numbered: units of a mean must not fall together."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for recording in recordings:
+        key = (recording.family, recording.id)
+        seen[key] += 1
+        yield recording if seen[key] == 1 else replace(recording, id=f"{recording.id} ~{seen[key]}")
 
 
 def _recordings(path: Path) -> Iterator[Recording | str]:

@@ -175,6 +175,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_files([write(tmp_path / "empty.jsonl", "\n")], skip_broken=True)
 
 
+def test_runs_of_one_name_stay_apart(tmp_path: Path) -> None:
+    path = write(tmp_path / "runs.jsonl", NORMALISED, ALIBABA, NORMALISED)
+    assert [run.id for run in read_files([path]).recordings] == ["run-1", "Who built it?", "run-1 ~2"]
+
+
 def test_a_chain_is_one_session(tmp_path: Path) -> None:
     runs = read_files([write(tmp_path / "runs.jsonl", NORMALISED, {**NORMALISED, "id": "run-2"})]).recordings
     chained = chain(runs)
