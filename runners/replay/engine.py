@@ -85,10 +85,10 @@ class Walk:
     def ask(self, step: int, question: str, cosines: FloatArray) -> Shown:
         """The context that ``question`` alone would get before ``step``; nothing of it is remembered."""
         self._ingest(step)
-        kept = list(self.blocks)
+        kept, ended = list(self.blocks), self.ended
         given = self.given(step, question, cosines)
         decision = None if self.ended else self._decided(given, self.run.window(step))
-        self.blocks = kept
+        self.blocks, self.ended = kept, ended
         return self._shown(step, given, decision)
 
     def given(self, step: int, question: str | None = None, cosines: FloatArray | None = None) -> PlanInput:
