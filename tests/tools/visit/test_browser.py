@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -130,8 +131,12 @@ async def test_a_page_that_never_rests_is_given_up(site: Site) -> None:
     await fetcher.aclose()
 
 
-async def test_what_is_missing_is_said(tmp_path: Path) -> None:
+async def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetcher = Fetcher()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "playwright.async_api", None)
+        with pytest.raises(ModuleNotFoundError, match=r"longstride\[browser\]"):
+            ChromiumRenderer(fetcher)
     with pytest.raises(FileNotFoundError, match=r"no-such-browser.*visit\.browser_path"):
         ChromiumRenderer(fetcher, "no-such-browser")
     script = tmp_path / "mine"

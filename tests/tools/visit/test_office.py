@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from tools.base import CallContext
 from tools.files import FileArguments, ParseFileTool
 from tools.visit.extracted import Extracted, Unreadable
 from tools.visit.files import FileReader
-from tools.visit.office import MAX_UNPACKED, cell_text
+from tools.visit.office import MAX_UNPACKED, cell_text, office_text
 
 ODF = (
     '<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
@@ -171,6 +172,15 @@ def test_a_zip_bomb_is_not_begun(reader: FileReader) -> None:
     with pytest.raises(Unreadable, match="unpacks to 400 MB") as failure:
         read(reader, bytes(body))
     assert failure.value.kind == "too_large"
+
+
+def test_without_the_extra_its_name_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("openpyxl", "python_calamine", "docx", "pptx"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for kind in ("xlsx", "xls", "docx", "pptx"):
+        with pytest.raises(Unreadable, match=r"longstride\[files\]") as failure:
+            office_text(kind, archive({"xl/workbook.xml": b"<a/>"}), 10.0)
+        assert failure.value.kind == "unsupported"
 
 
 async def test_attachments_are_read_the_same_way(tmp_path: Path) -> None:
