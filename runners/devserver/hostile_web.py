@@ -7,6 +7,7 @@ server through `FakeResolver`; their exact ``host:port`` has to be allowed (`Hos
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -150,7 +151,7 @@ class HostileWeb:
         route = self._table.get((host.rpartition(":")[0], path)) or self._table.get(("", path))
         made = self._home() if route is None and path == "/" else reply(article("Nothing here."), "404 Not Found")
         if route is not None:
-            answer = route.answer(writer) if asyncio.iscoroutinefunction(route.answer) else route.answer()  # type: ignore[call-arg]
+            answer = route.answer(writer) if inspect.iscoroutinefunction(route.answer) else route.answer()  # type: ignore[call-arg]
             if asyncio.iscoroutine(answer):
                 await answer
                 return

@@ -13,8 +13,11 @@ import shutil
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+import httpx
+
 from tools.base import ToolError
 from tools.web.client import Fetcher, Page
+from tools.web.policy import host_of, port_of
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Route, WebSocketRoute
@@ -136,6 +139,7 @@ class _Routes:
     def __init__(self, fetcher: Fetcher, main: Page) -> None:
         self._fetcher = fetcher
         self._main: Page | None = main
+        self._origin = _origin(fetcher.policy.parse(main.url))
         self._bytes = 0
         self._count = 0
         self._open = 0
@@ -176,11 +180,23 @@ class _Routes:
         if not wanted or self._count > MAX_REQUESTS or self._bytes > MAX_BYTES:
             return None
         try:
-            page = await self._fetcher.fetch(request.url.partition("#")[0])
+            target = self._fetcher.policy.parse(request.url.partition("#")[0])
+            await self._keep_out(target)
+            page = await self._fetcher.fetch(str(target), self._keep_out)
         except ToolError:
             return None
         self._bytes += len(page.body)
         return page
+
+    async def _keep_out(self, target: httpx.URL) -> None:
+        """What only configuration opens (the corpus, an allowed host) is open to its own pages: the scripts of any
+        other could read it and carry it away. Raises ToolError."""
+        if self._fetcher.policy.is_exempt(target) and _origin(target) != self._origin:
+            raise ToolError("forbidden", "the page is not of that site")
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int]:
+    return url.scheme, host_of(url), port_of(url)
 
 
 def _closed(socket: WebSocketRoute) -> None:

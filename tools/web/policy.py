@@ -91,6 +91,10 @@ class FetchPolicy:
         """Whether this is a page of our own corpus."""
         return url.scheme == "http" and port_of(url) == _DEFAULT_PORTS["http"] and host_of(url) in self._hosts
 
+    def is_exempt(self, url: httpx.URL) -> bool:
+        """Whether only configuration lets this place be reached: our own corpus, or an allowed host."""
+        return self.is_local(url) or (host_of(url), port_of(url)) in self._allowed
+
     async def admit(self, url: httpx.URL) -> Target:
         """Resolve a parsed URL once and check every answer. Raises ToolError ``forbidden`` or ``network``."""
         host, port = host_of(url), port_of(url)

@@ -193,7 +193,7 @@ def _time() -> Iterator[Route]:
 
     async def slow(writer: Writer) -> None:
         raw = reply(article())
-        await drip(writer, raw[-40:], 0) if not raw else await send(writer, raw[:-40])
+        await send(writer, raw[:-40])
         await drip(writer, raw[-40:], 0.002)
 
     async def endless(writer: Writer) -> None:

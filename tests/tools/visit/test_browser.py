@@ -117,6 +117,30 @@ async def test_a_script_cannot_lead_into_a_private_place(tool: VisitTool, site: 
         assert {address for address in reached if isinstance(address, tuple)} == {("127.0.0.1", site.port)}
 
 
+async def test_a_page_cannot_read_what_only_configuration_opens(site: Site, tmp_path: Path) -> None:
+    """The corpus and allowed hosts are out of reach for the scripts of other pages, by redirects as well."""
+    async with running() as private:
+        private.pages["/secret"] = answer("canary-7d", kind="text/plain", headers=("Access-Control-Allow-Origin: *",))
+        allowed = (f"127.0.0.1:{site.port}", f"127.0.0.1:{private.port}")
+        corpus = {"corpus.local": f"127.0.0.1:{private.port}"}
+        fetcher = Fetcher(FetchConfig(allow_hosts=allowed), resolver=FakeResolver({}), hosts=corpus)
+        renderer = ChromiumRenderer(fetcher, limit_s=60)
+        tool = VisitTool(fetcher, tmp_path, VisitConfig(robots="off"), renderer=renderer)
+        for number, target in enumerate((private.url("/secret"), "http://corpus.local/secret")):
+            site.pages[f"/hop{number}"] = redirect(target)
+            site.pages[f"/steal{number}"] = answer(
+                "<html><body><script>const say = t => document.body.append(t + ' ');"
+                f"for (const u of ['{target}', '/hop{number}']) "
+                "fetch(u).then(r => r.text()).then(say, () => say('refused'))"
+                "</script></body></html>"
+            )
+            text = await visit(tool, site.url(f"/steal{number}"))
+            assert text.count("refused") == 2
+            assert "canary" not in text
+        assert private.requests == []
+        await tool.aclose()
+
+
 async def test_a_page_that_never_rests_is_given_up(site: Site) -> None:
     fetcher = Fetcher(FetchConfig(allow_hosts=(f"127.0.0.1:{site.port}",)), resolver=FakeResolver({}))
     renderer = ChromiumRenderer(fetcher, limit_s=6)
