@@ -20,12 +20,17 @@ from memory.plan import HIDDEN, BoolArray, ContextPlan, FloatArray, IntArray, Le
 from memory.policies.base import PolicyBase
 from memory.records import Level
 from memory.scoring.learned import Coefficients, learned_values
+from memory.scoring.relations import Sources, with_relatives
+from memory.scoring.subgoals import boundaries
 from memory.scoring.values import attention_values
-from memory.selection.levels import select_levels
+from memory.selection.levels import LevelSelection, select_levels
 from memory.selection.similarity import Keys, Neighbours
+from memory.stored import ChunkFacts
 
 _FEWEST = 128
 """Least length of a shortlist."""
+_LOOK_BACK = 256
+"""Newest chunks among which the running subgoal is looked for."""
 _ALIKE = 512
 """Longest shortlist whose similarities are computed."""
 
@@ -56,6 +61,16 @@ class MosaicConfig(BaseModel):
     shortlist: int = Field(2000, ge=16, le=10_000)
     """Most chunks that the optimiser looks at; fewer where the budget cannot hold so many."""
 
+    relations: float = Field(0.0, ge=0, le=1)
+    """When a fact is looked up, a chunk is worth at least this share of the best one of its source, and half of that
+    of its neighbours in time."""
+    boundary: float = Field(0.0, ge=0, le=1)
+    """Share of their value that the steps of finished subgoals lose."""
+    uncertainty: float = Field(0.0, ge=0, le=1)
+    """How much less a level is worth for what it may have lost: phi * (1 - uncertainty * (1 - phi))."""
+    auto_glimpse: float = Field(0.0, ge=0, le=1)
+    """Restore one chunk a step in full if more than this share of all value is lost in how it is shown. 0: off."""
+
     @model_validator(mode="after")
     def _has_coefficients(self) -> MosaicConfig:
         if self.scorer == "learned" and self.coefficients is None:
@@ -79,6 +94,11 @@ class Mosaic(PolicyBase):
 
     def __init__(self, config: MosaicConfig | None = None) -> None:
         self.config = config or MosaicConfig.model_validate({})
+        self._sources = Sources()
+
+    def ingest(self, facts: ChunkFacts) -> None:
+        """Note where the chunk came from."""
+        self._sources.add(facts)
 
     def plan(self, given: PlanInput) -> ContextPlan:
         """O(M log M) to value and shortlist, then the optimiser over the shortlist."""
@@ -89,26 +109,64 @@ class Mosaic(PolicyBase):
         values = self.values(pool, first_own(given))
         room = self._room(given)
         rows = shortlist(values, given.shown, min(self.config.shortlist, _enough(pool, room.text)))
+        phi, costs = self._fidelity(pool, rows), _costs(pool, rows)
+        similarity = self._similarity(pool, rows)
+
+        def chosen(floor: IntArray | None = None) -> LevelSelection:
+            limit = max(0, room.text)
+            return select_levels(values[rows], phi, costs, similarity, limit, damping=self.config.damping, floor=floor)
+
+        found = chosen()
+        reasons: dict[int, str] = {}
+        lost = self._most_lost(values[rows], phi, costs, found.levels, values.sum(), room.text)
+        if lost is not None:
+            floor = np.zeros(len(rows), dtype=np.int64)
+            floor[lost] = Level.FULL
+            found = chosen(floor)
+            reasons[int(pool.ids[rows[lost]])] = "restored: much of its value was lost in how it was shown"
         levels = np.full(count, int(Level.PLACEHOLDER), dtype=np.int8)
-        found = select_levels(
-            values[rows],
-            self._fidelity(pool, rows),
-            _costs(pool, rows),
-            self._similarity(pool, rows),
-            max(0, room.text),
-            damping=self.config.damping,
-        )
         levels[rows] = _present(found.levels, pool, rows)
         if given.ledger_base == 0:
             levels = with_lines(levels, pool, room.lines + max(0, room.text - found.cost))
-        return ContextPlan(levels, values, folds=True, upper_bound=found.upper_bound, objective=found.objective)
+        return ContextPlan(
+            levels, values, folds=True, upper_bound=found.upper_bound, objective=found.objective, reasons=reasons
+        )
 
     def values(self, pool: Pool, own: int = 0) -> FloatArray:
         """r (M,), mean 1. ``own``: first row of the running task."""
         config = self.config
+
+        def relate(values: FloatArray) -> FloatArray:
+            groups = self._sources.groups(len(values)) if config.relations else np.zeros(0, dtype=np.int64)
+            return with_relatives(values, groups, config.relations)
+
         if config.scorer == "learned" and config.coefficients is not None:
-            return learned_values(pool, config.coefficients, own)
-        return attention_values(pool.cosines, config.tau, config.recency)
+            # what a running task takes from its own steps is not catching: it costs small budgets recall
+            values = learned_values(pool, config.coefficients, own, relate)
+        else:
+            values = relate(attention_values(pool.cosines, config.tau, config.recency))
+        return self._without_finished(values, pool) if config.boundary else values
+
+    def _without_finished(self, values: FloatArray, pool: Pool) -> FloatArray:
+        """Less for the steps of finished subgoals."""
+        if pool.keys is None:
+            return values
+        first = max(0, len(values) - _LOOK_BACK)
+        ends = boundaries(pool.keys[first:], None if pool.kinds is None else pool.kinds[first:])
+        values = values.copy()
+        values[: first + ends[-1] if ends else 0] *= 1 - self.config.boundary
+        return values
+
+    def _most_lost(
+        self, values: FloatArray, phi: FloatArray, costs: IntArray, levels: LevelArray, whole: float, room: int
+    ) -> int | None:
+        """The chunk that loses most in how it is shown, if that is much and it fits in full."""
+        if not self.config.auto_glimpse or not len(values):
+            return None
+        lost = values * (1 - phi[np.arange(len(values)), levels])
+        lost[costs[:, Level.FULL] > room] = 0.0
+        most = int(lost.argmax())
+        return most if lost[most] > self.config.auto_glimpse * whole else None
 
     def _room(self, given: PlanInput) -> _Room:
         around = given.fixed_tokens + given.recent_tokens
@@ -134,6 +192,7 @@ class Mosaic(PolicyBase):
 
     def _fidelity(self, pool: Pool, rows: IntArray) -> FloatArray:
         phi = level_fidelity(pool)[rows] ** self.config.sharpness
+        phi *= 1 - self.config.uncertainty * (1 - phi)
         phi[:, Level.PLACEHOLDER] = np.minimum(self.config.placeholder, phi[:, Level.BRIEF])
         phi[:, Level.FULL] = 1.0
         return phi

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -135,12 +135,14 @@ def features(cosines: FloatArray, lexical: FloatArray, tokens: FloatArray) -> Fl
     return np.stack(columns, axis=1)
 
 
-def learned_values(pool: Pool, given: Coefficients, own: int = 0) -> FloatArray:
+def learned_values(
+    pool: Pool, given: Coefficients, own: int = 0, relate: Callable[[FloatArray], FloatArray] = lambda values: values
+) -> FloatArray:
     """(M,) probability times the square root of the chunk's tokens, mean 1.
 
     ``own``: first row of the running task. What it needs next is looked for among its own steps; facts are looked up
-    among all. A long chunk may hold several needed things, but not in proportion to its length. Without BM25 all of
-    its features are 0.
+    among all, and ``relate`` carries their values over to related chunks. A long chunk may hold several needed things,
+    but not in proportion to its length. Without BM25 all of its features are 0.
     """
     count = len(pool)
     lexical = np.zeros(count) if pool.lexical is None else pool.lexical
@@ -148,7 +150,8 @@ def learned_values(pool: Pool, given: Coefficients, own: int = 0) -> FloatArray:
     root = np.sqrt(size)
     rows = features(pool.cosines, lexical, size)
     turns = _turns(pool.kinds, count)
-    asked = scaled_to_mean_one(np.where(turns, _at(rows, given.turn), _at(rows, given.lookup)) * root)
+    asked = np.where(turns, _at(rows, given.turn), _at(rows, given.lookup)) * root
+    asked = scaled_to_mean_one(relate(asked))
     if own >= count or turns.all():
         return asked
     lookup = max(LOOKUP_SHARE, given.gate.share(pool.cosines[own:]))

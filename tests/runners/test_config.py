@@ -78,7 +78,8 @@ def test_every_packaged_file_loads() -> None:
     for name in packaged_names("profile"):
         assert load(profile=name).profile == name
     for name in packaged_names("policy"):
-        assert load(policy=name).policy.name == name.partition("-no-")[0].removesuffix("-auto")
+        plain = name.partition("-no-")[0].removesuffix("-auto").removesuffix("-attention")
+        assert load(policy=name).policy.name == plain
     for name in packaged_names("backbone"):
         assert load(backbone=name).backbone != BackboneConfig() or name == "embedded"
 

@@ -20,6 +20,7 @@ from memory.plan import HIDDEN, PlanInput, Pool
 from memory.policies.mosaic import Mosaic, MosaicConfig, shortlist, with_lines
 from memory.policies.registry import make_policy
 from memory.records import Level
+from memory.stored import ChunkFacts
 from tests.memory.pools import FlatRecent, pool, pools
 from tests.memory.pools import given as plan_input
 from tests.memory.scoring.scorers import RICH, SAID, scorer
@@ -175,6 +176,58 @@ def test_bad_vectors_and_missing_extras_are_survived() -> None:
     keys = np.full((3, 4), np.nan, dtype=np.float32)
     plan = mosaic(damping=0.3).plan(plan_input(replace(base, keys=keys)))
     assert plan.levels.tolist() == [Level.FULL] * 3
+
+
+def facts(number: int, url: str = "", title: str = "") -> ChunkFacts:
+    return ChunkFacts(number, "act", ("visit",), f"visit {url}", 1000, 20, "", url, title)
+
+
+def test_relations_lift_neighbours_and_chunks_of_the_same_source() -> None:
+    """c5 is what was asked for; c4 and c6 stand beside it, c1 came from the same page."""
+    base = pool([0.2, 0.2, 0.2, 0.2, 0.95, 0.2, 0.2])
+    policy = mosaic(recency=0.0, relations=0.6)
+    for number, url in enumerate(["http://a/#x", "http://b/", "", "", "http://a/", "", ""], start=1):
+        policy.ingest(facts(number, url))
+    values = policy.values(base)
+    assert values / values[4] == pytest.approx([0.6, 0, 0, 0.3, 1, 0.3, 0], abs=0.01)
+    unrelated = mosaic(recency=0.0).values(base)
+    assert unrelated / unrelated[4] == pytest.approx([0, 0, 0, 0, 1, 0, 0], abs=0.01)
+
+
+def test_relations_leave_the_running_task_alone() -> None:
+    base = pool([0.3, 0.31] * 10)
+    plain, related = (mosaic(scorer="learned", coefficients=SCORER, relations=r) for r in (0.0, 1.0))
+    own = np.argsort(plain.values(base, own=5)[5:])
+    assert np.argsort(related.values(base, own=5)[5:]).tolist() == own.tolist()
+
+
+def test_uncertainty_makes_a_level_that_loses_much_worth_less() -> None:
+    base = pool((0.3, 0.3, 0.3))
+    given_ = plan_input(base, **room(500))
+    sure = mosaic(sharpness=1.0, recency=0.0).plan(given_)
+    unsure = mosaic(sharpness=1.0, recency=0.0, uncertainty=1.0).plan(given_)
+    assert sure.levels.tolist() == [Level.BRIEF, Level.DETAILED, Level.DETAILED]
+    assert unsure.objective is not None and sure.objective is not None and unsure.objective < sure.objective
+
+
+def test_auto_glimpse_restores_the_one_chunk_that_loses_most() -> None:
+    """1,000 tokens: DETAILED of all three is the better plan; the first chunk loses 0.15 of all value by it."""
+    given_ = plan_input(pool((0.9, 0.2, 0.1)), **room(1_120))
+    options = {"sharpness": 1.0, "recency": 0.0, "tau": 2.0}
+    assert mosaic(**options).plan(given_).levels.max() == Level.DETAILED
+    plan = mosaic(**options, auto_glimpse=0.1).plan(given_)
+    assert plan.levels[0] == Level.FULL and list(plan.reasons) == [1]
+    assert mosaic(**options, auto_glimpse=0.9).plan(given_).reasons == {}
+    small = plan_input(pool((0.9, 0.2, 0.1)), **room(900))
+    assert mosaic(**options, auto_glimpse=0.1).plan(small).reasons == {}
+
+
+def test_steps_of_a_finished_subgoal_lose_value() -> None:
+    """Six steps about one thing, then six about another."""
+    base = pool([0.3] * 12)
+    keys = np.repeat(np.eye(2, dtype=np.float32), 6, axis=0)
+    values = mosaic(recency=0.0, boundary=0.75).values(replace(base, keys=keys))
+    assert values[:6] == pytest.approx(np.full(6, 0.25)) and values[6:] == pytest.approx(np.ones(6))
 
 
 def test_large_pools_are_planned_over_a_shortlist() -> None:
