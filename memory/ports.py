@@ -170,6 +170,10 @@ class ChunkStore(Protocol):
         """In the order asked for. Raises NotStored."""
         ...
 
+    async def facts_at(self, numbers: Sequence[int]) -> list[ChunkFacts]:
+        """Those of `facts` that are asked for, in order; unknown numbers are left out."""
+        ...
+
     async def facts(self, after: int = 0, last: int | None = None) -> list[ChunkFacts]:
         """What planning needs of the chunks with ``after`` < number <= ``last``, in order, without their texts."""
         ...

@@ -10,6 +10,7 @@ from memory.errors import NotStored
 from memory.frame import HEADER
 from memory.ports import ChunkStore, TokenCounter
 from memory.records import Chunk, ChunkRef, Level, Observation, Step
+from memory.stored import ChunkFacts
 from memory.text.passages import best_passages
 
 CHARS_PER_TOKEN = 4
@@ -76,18 +77,12 @@ class Recall:
             lines = [f"{HEADER}c{f.number} {f.placeholder}" for f in facts]
         else:
             size = -(-count // PARTS)
-            lines = [
-                await self._part(first, min(first + size - 1, ref.last))
-                for first in range(ref.chunk, ref.last + 1, size)
-            ]
+            starts = await self._store.facts_at(range(ref.chunk, ref.last + 1, size))
+            lines = [_part_line(begins, min(begins.number + size - 1, ref.last)) for begins in starts]
         parts = pages("\n".join(lines), self._page_tokens, self._counter)
         part = min(max(ref.part, 1), len(parts))
         note = f"\n(part {part} of {len(parts)})" if len(parts) > 1 else ""
         return parts[part - 1] + note
-
-    async def _part(self, first: int, last: int) -> str:
-        begins = (await self._store.facts(first - 1, first))[0]
-        return f"{HEADER}c{first}-c{last} {last - first + 1} steps, from: {begins.placeholder}"
 
     async def expand_step(self, step: Step) -> Step:
         """A step whose glimpses are written out in their observations: for the one context that follows it."""
@@ -100,6 +95,11 @@ class Recall:
             return item
         texts = [f"{HEADER}{ref_name(ref)}\n{await self.expand(ref)}" for ref in item.refs]
         return replace(item, text="\n".join([item.text, *texts]))
+
+
+def _part_line(begins: ChunkFacts, last: int) -> str:
+    first = begins.number
+    return f"{HEADER}c{first}-c{last} {last - first + 1} steps, from: {begins.placeholder}"
 
 
 def ref_name(ref: ChunkRef) -> str:

@@ -63,6 +63,15 @@ def facts(connection: sqlite3.Connection, after: int, last: int | None) -> list[
     return [codec.facts_out(row) for row in rows]
 
 
+def facts_at(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[ChunkFacts]:
+    rows = connection.execute(
+        "SELECT number, kind, tools, placeholder, tokens_full, tokens_placeholder, content_hash, source_url,"
+        " source_title FROM chunks WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number",
+        (json.dumps([int(number) for number in numbers]),),
+    )
+    return [codec.facts_out(row) for row in rows]
+
+
 def views(connection: sqlite3.Connection, numbers: Sequence[int], at_step: int | None) -> list[View]:
     # Rows come oldest first within (chunk, level), so the newest visible one is left in the dict.
     rows = connection.execute(

@@ -147,6 +147,9 @@ class SqliteStore:
     async def chunks(self, numbers: Sequence[int]) -> list[Chunk]:
         return await self._read(lambda c: reads.chunks(c, numbers))
 
+    async def facts_at(self, numbers: Sequence[int]) -> list[ChunkFacts]:
+        return await self._read(lambda c: reads.facts_at(c, numbers))
+
     async def facts(self, after: int = 0, last: int | None = None) -> list[ChunkFacts]:
         return await self._read(lambda c: reads.facts(c, after, last))
 
