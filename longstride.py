@@ -15,9 +15,17 @@ def main() -> None:
     """Run the command line."""
     home = str(Path(__file__).resolve().parent)
     sys.path[:] = [home, *(entry for entry in sys.path if entry != home)]
-    from runners.cli.app import run_command
+    try:
+        from runners.cli.app import run_command
 
-    run_command()
+        run_command()
+    except RuntimeError as fault:
+        # Python 3.11 turns a Ctrl-C in the middle of a class body into this
+        if not isinstance(fault.__cause__, KeyboardInterrupt):
+            raise
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ class LimitsConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_steps: int | None = Field(default=None, ge=1)
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_steps: int | None = Field(default=None, ge=1, le=10**9)
+    max_tokens: int | None = Field(default=None, ge=1, le=10**15)
     max_cost_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     max_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 

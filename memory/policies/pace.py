@@ -37,6 +37,13 @@ class PaceConfig(BaseModel):
     """Stretch cosines to `reference_spread` before the softmax."""
     reference_spread: float = Field(0.1, gt=0)
 
+    @field_validator("thresholds")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+        if not 0 <= value[0] <= value[1] <= value[2]:
+            raise ValueError("thresholds must ascend: alpha <= beta <= gamma, none below 0")
+        return value
+
     @field_validator("levels")
     @classmethod
     def _has_placeholder(cls, value: tuple[LevelName, ...]) -> tuple[LevelName, ...]:

@@ -163,7 +163,7 @@ def learned_values(
 
 def _turns(kinds: Sequence[str] | None, count: int) -> BoolArray:
     """(count,) which records are dialogue turns."""
-    if kinds is None:
+    if kinds is None or "turn" not in kinds:
         return np.zeros(count, dtype=np.bool_)
     return np.fromiter((kind == "turn" for kind in kinds), dtype=np.bool_, count=count)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from memory.plan import FloatArray, IntArray
@@ -16,7 +18,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._of: list[int] = []
+        self._of = array("q")
 
     def add(self, facts: ChunkFacts) -> None:
         """The next chunk."""
@@ -25,8 +27,10 @@ class Sources:
 
     def groups(self, count: int) -> IntArray:
         """(count,) number of each chunk's source; -1 for one without, or one that was never added."""
+        result = np.full(count, -1, dtype=np.int64)
         known = self._of[:count]
-        return np.array([*known, *[-1] * (count - len(known))], dtype=np.int64)
+        result[: len(known)] = known
+        return result
 
 
 def with_relatives(values: FloatArray, groups: IntArray, strength: float) -> FloatArray:
