@@ -48,7 +48,9 @@ def decide(
     if isinstance(plan, NeedsSummary):
         return plan
     around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)
-    boundary = config.layout != "ledger" or given.shown is None or given.step % config.batch == 0
+    # a new question changes what matters: waiting for the next batch would show it the old one's steps
+    asked = given.task_from == given.step
+    boundary = config.layout != "ledger" or given.shown is None or asked or given.step % config.batch == 0
     if not boundary:
         plan = steady(plan, given, layout)
     elif config.layout == "ledger" and config.overflow == "fit":

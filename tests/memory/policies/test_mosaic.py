@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from memory.config import MemoryConfig
-from memory.decide import decide
+from memory.decide import Decision, decide
 from memory.fit import level_fidelity
 from memory.layout import Interleaved, Ledger, ledger_base
 from memory.plan import HIDDEN, PlanInput, Pool
@@ -160,10 +160,24 @@ def test_what_is_decided_fits_and_hardly_needs_cutting(layout: str) -> None:
     for budget in (1_600, 3_000, 8_000, 40_000):
         given_ = plan_input(base, budget=budget, recent=FlatRecent().tokens(None))
         decision = decide(mosaic(damping=0.1), config, given_, FlatRecent())
-        assert not hasattr(decision, "first") and decision.fitted.tokens <= budget  # type: ignore[union-attr]
-        shown = decision.plan.levels > 0  # type: ignore[union-attr]
-        kept = decision.fitted.levels[shown] >= decision.plan.levels[shown]  # type: ignore[union-attr]
+        assert isinstance(decision, Decision) and decision.fitted.tokens <= budget
+        shown = decision.plan.levels > 0
+        kept = decision.fitted.levels[shown] >= decision.plan.levels[shown]
         assert budget < 3_000 or kept.mean() > 0.8
+
+
+def test_a_new_question_does_not_wait_for_the_next_batch() -> None:
+    """Ledger layout, step 11 of batches of eight: what was in focus stays, unless something else was just asked."""
+    base = pool([0.1] * 8 + [0.9])
+    shown = np.zeros(9, dtype=np.int8)
+    shown[:4] = Level.FULL
+    config = MemoryConfig.model_validate({"layout": "ledger", "batch": 8})
+    for task_from, kept in ((1, True), (11, False)):
+        given_ = replace(plan_input(base, step=11, **room(4_800)), shown=shown, task_from=task_from)
+        decision = decide(mosaic(recency=0.0), config, given_, FlatRecent((300, 460)))
+        assert isinstance(decision, Decision)
+        assert (decision.fitted.levels[:4] == Level.FULL).all() == kept
+        assert (decision.fitted.levels[8] == Level.FULL) != kept
 
 
 def test_nothing_is_planned_beside_a_window_that_is_too_large() -> None:
