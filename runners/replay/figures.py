@@ -47,7 +47,7 @@ def _recalls(report: ReplayReport, folder: Path, pyplot: ModuleType) -> list[Pat
     for family, measure in dict.fromkeys((row.family, row.measure) for row in report.rows):
         rows = [row for row in report.rows if (row.family, row.measure) == (family, measure)]
         strata = list(dict.fromkeys(row.stratum for row in rows))[:6]
-        if len({row.budget for row in rows}) < 2 or measure == "longevity":
+        if len({row.budget for row in rows}) < 2 or measure in ("longevity", "context_tokens"):
             continue
         figure, axes = pyplot.subplots(1, len(strata), figsize=(3.4 * len(strata), 3.2), sharey=True, squeeze=False)
         for axis, stratum in zip(axes[0], strata, strict=True):

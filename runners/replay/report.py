@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from memory.records import JsonValue
 from runners.replay.rows import CurveRow, DifferenceRow, ReplayRow, SessionRow
+from runners.replay.working import TOKENS
 
 WIDE = 160
 """Columns of a terminal from which intervals and all strata are shown; they are always in the JSON."""
@@ -47,6 +48,8 @@ def show(report: ReplayReport) -> None:
 
     console = Console()
     for family, measure in dict.fromkeys((row.family, row.measure) for row in report.rows):
+        if measure == TOKENS and any(row.family == family and row.measure != TOKENS for row in report.rows):
+            continue
         rows = [row for row in report.rows if (row.family, row.measure) == (family, measure)]
         console.print(_table(f"{measure}: {family}", rows, console.width >= WIDE))
     note = f"{report.recordings} sessions, {report.contexts} contexts, encoder {report.encoder}"

@@ -53,6 +53,7 @@ class Outcome:
     """Id of the encoder that made keys and queries."""
 
 
+TOKENS = "context_tokens"
 Placed: TypeAlias = tuple[int, Variant]
 """A variant with its position in the plan."""
 
@@ -92,9 +93,17 @@ class ReplayJob(Job):
                 recall.see(shown)
                 traffic.see(shown)
             totals = timed(traffic.totals(), walk, settings)
-            samples, session = tuple(recall.samples()), self.recording
+            session = self.recording
+            samples = (*recall.samples(), *tokens_sample(totals, session.id))
             outcomes.append(Outcome(position, session.family, session.id, samples, totals, run.encoder_id))
         return outcomes
+
+
+def tokens_sample(totals: Totals, unit: str) -> list[Sample]:
+    """Mean tokens of a context, so that a run with nothing to recall is in the report too."""
+    if not totals.contexts:
+        return []
+    return [Sample(TOKENS, "all", unit, totals.tokens / totals.contexts)]
 
 
 def timed(totals: Totals, walk: Walk, settings: Settings) -> Totals:

@@ -40,7 +40,9 @@ def test_rows_of_a_replay(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     report = replay(
         runs, tmp_path / "o.json", "--policy", "last-k,react", "--budget", "200,100000", "--cached", "--workers", "1"
     )
-    rows = {(r["policy"], r["budget"], r["stratum"]): r for r in report["rows"]}
+    recalls = [row for row in report["rows"] if row["measure"] == "next_step_recall"]
+    assert {row["measure"] for row in report["rows"]} == {"next_step_recall", "context_tokens"}
+    rows = {(r["policy"], r["budget"], r["stratum"]): r for r in recalls}
     assert rows["react", 100_000, "all"]["value"] == 1.0
     assert rows["last-k", 200, "all"]["value"] == 0.0
     row = rows["react", 100_000, "6-10"]
@@ -48,7 +50,9 @@ def test_rows_of_a_replay(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert 0.3 < row["cached_share"] < 1  # type: ignore[operator]
     assert row["cost"] > 0  # type: ignore[operator]
     assert rows["react", 200, "all"]["longevity"] is not None
-    differences = {(d["policy"], d["budget"], d["stratum"]): d for d in report["differences"]}
+    differences = {
+        (d["policy"], d["budget"], d["stratum"]): d for d in report["differences"] if d["measure"] == "next_step_recall"
+    }
     found = differences["react", 100_000, "all"]
     assert (found["against"], found["value"], found["n"]) == ("last-k", 0.0, 3)
     assert len(report["sessions"]) == 3
@@ -63,7 +67,7 @@ def test_workers_and_a_warm_cache_change_nothing(runs: Path, tmp_path: Path) -> 
     chained = replay(runs, tmp_path / "c.json", *options, "--workers", "2", "--chain")
     assert one == two
     assert chained["recordings"] == 1
-    assert {row["n"] for row in chained["rows"] if row["stratum"] == "all"} == {3}
+    assert {row["n"] for row in chained["rows"] if row["measure"] == "next_step_recall"} == {3}
 
 
 @pytest.mark.parametrize(
