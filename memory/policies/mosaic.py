@@ -60,7 +60,6 @@ class MosaicConfig(BaseModel):
     """Ledger layout: share of the budget left free for what is promoted between two batches."""
     shortlist: int = Field(2000, ge=16, le=10_000)
     """Most chunks that the optimiser looks at; fewer where the budget cannot hold so many."""
-
     relations: float = Field(0.0, ge=0, le=1)
     """When a fact is looked up, a chunk is worth at least this share of the best one of its source, and half of that
     of its neighbours in time."""
