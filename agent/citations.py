@@ -22,6 +22,12 @@ QUOTE_CHARS = 400
 CLAIM_CHARS = 600
 _CITED = re.compile(r"[\[【](\s*c\d{1,12}(?:\s*[,;，、]\s*c\d{1,12})*\s*)[\]】]", re.IGNORECASE)
 _ID = re.compile(r"\d+")
+_HEAD = re.compile(
+    r"^(?:observation: )?\[[^\n]*\]\(\S+\)\n\([^\n]*\)\n\n"
+    r"|\A[^\n]+ \((?:whole file|page \d+ of \d+|found places)[^\n]*\)\n\n",
+    re.MULTILINE,
+)
+"""What the tools write above the text of a page or a file: address and notes, which nobody wants quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +121,14 @@ def cite(chunk: Chunk, observations: Sequence[Observation], queries: Sequence[st
 
 
 def _pieces(text: str) -> list[tuple[int, int]]:
-    """Runs of whole sentences, each within the size of a quote."""
-    sentences = spans(text, QUOTE_CHARS)
-    return [(sentences[first][0], sentences[last][1]) for first, last in windows(sentences, QUOTE_CHARS)]
+    """Runs of whole sentences of pages, each within the size of a quote; none has a tool's own header line in it."""
+    heads = [match.span() for match in _HEAD.finditer(text)]
+    starts, ends = [0, *(end for _, end in heads)], [*(start for start, _ in heads), len(text)]
+    pieces: list[tuple[int, int]] = []
+    for begin, stop in zip(starts, ends, strict=True):
+        sentences = [(begin + start, begin + end) for start, end in spans(text[begin:stop], QUOTE_CHARS)]
+        pieces += [(sentences[first][0], sentences[last][1]) for first, last in windows(sentences, QUOTE_CHARS)]
+    return pieces
 
 
 def _source(observation: Observation, position: int) -> Source | None:

@@ -19,6 +19,7 @@ class Tracker:
         self._listed: dict[str, None] = {}
         self._visited: dict[str, None] = {}
         self._queries: dict[str, None] = {}
+        self._files: dict[tuple[str, int], None] = {}
         self._glimpsed: dict[str, None] = {}
         self._last_tools: tuple[str, ...] = ()
         self._steps = 0
@@ -33,6 +34,10 @@ class Tracker:
         for call in step.calls:
             for key in ("query", "queries"):
                 self._queries.update(dict.fromkeys(_texts(call.arguments.get(key))))
+            if call.name == "parse_file":
+                part = call.arguments.get("page", 1)
+                number = part if isinstance(part, int) else 1
+                self._files.update({(name, number): None for name in _texts(call.arguments.get("file"))})
             if call.name == "visit":
                 for key in ("url", "urls"):
                     self._visited.update(dict.fromkeys(_texts(call.arguments.get(key))))
@@ -53,6 +58,7 @@ class Tracker:
             listed=listed[-MAX_LISTED:],
             visited=tuple(self._visited),
             queries=tuple(self._queries),
+            files=tuple(self._files),
             compressed=compressed(context),
             glimpsed=tuple(self._glimpsed),
             last_tools=self._last_tools,

@@ -51,7 +51,9 @@ def placeholder_text(step: Step) -> str:
         return _one_line(f"{step.kind}: {text}")
     call = step.calls[0]
     source = step.source
-    what = (source.title or source.url) if source and len(step.calls) == 1 else _first_text(call.arguments)
+    # a search did what it asked for; the first of its results says nothing of it
+    named = source is not None and len(step.calls) == 1 and call.name != "search"
+    what = (source.title or source.url) if source and named else _first_text(call.arguments)
     size = sum(len(observation.text) for observation in step.observations)
     failed = next((observation.error for observation in step.observations if observation.error), None)
     more = f" (+{len(step.calls) - 1} calls)" if len(step.calls) > 1 else ""

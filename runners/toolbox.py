@@ -53,17 +53,22 @@ class ToolboxRequest:
 
 
 async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolset:
-    """The tools on offer; ``stack`` closes them. Raises UsageFault for a corpus or a file that cannot be used."""
-    provider, hosts = await _provider(request)
+    """The tools on offer; ``stack`` closes them. Raises UsageFault for a corpus or a file that cannot be used.
+
+    Where files are all there is, nothing that searches or visits is offered.
+    """
+    provider, hosts = (None, {}) if _files_alone(request) else await _provider(request)
     tools: list[AnyTool] = []
     try:
-        tools += [_search(request, provider), _visit(request, hosts)]
+        if provider is not None:
+            tools += [_search(request, provider), _visit(request, hosts)]
         tools += _files(request)
         if request.config.backbone.kind != "embedded":
             # the embedded reader computes nothing: starting a sandbox for it would only cost time
             tools += await _python(request)
     except BaseException:
-        await provider.aclose()
+        if provider is not None:
+            await provider.aclose()
         raise
     if request.reader is not None and request.config.memory.glimpse:
         from tools.glimpse import Glimpse
@@ -111,6 +116,15 @@ async def _by_hand(request: ToolboxRequest, name: str) -> list[AnyTool]:
         return [_visit(request, request.hosts)]
     provider, hosts = await _provider(request)
     return [_search(request, provider), _visit(request, hosts)]
+
+
+def _files_alone(request: ToolboxRequest) -> bool:
+    """Whether files were given and there is neither a corpus nor any way to search the web."""
+    from runners.searching import live_providers
+
+    search = request.config.search
+    given = request.provider is not None or request.inputs.corpus is not None or search.offline
+    return bool(request.inputs.files) and not given and not live_providers(search, request.environment)
 
 
 async def _provider(request: ToolboxRequest) -> tuple[SearchProvider, Mapping[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from memory.records import Observation, Source
 from tools.base import Arguments, CallContext, ToolError
@@ -62,6 +62,7 @@ class ParseFileTool:
         resolved = [file.resolve(strict=True) for file in files]
         names = [file.name for file in resolved]
         self._files = {str(file) if names.count(file.name) > 1 else file.name: file for file in resolved}
+        self.arguments = _naming(self._files)
         self._reader = FileReader(ExtractionWorker(self._config.extract_s))
         self._read: dict[str, Extracted] = {}
 
@@ -108,3 +109,11 @@ class ParseFileTool:
             raise ToolError("not_found", f"the file cannot be read: {error.strerror}") from error
         except Unreadable as error:
             raise ToolError(error.kind, str(error)) from error
+
+
+def _naming(names: Iterable[str]) -> type[FileArguments]:
+    """The arguments with a schema that lists the files. It only advises: a whole path is taken too."""
+    listed = Field(
+        min_length=1, max_length=1000, description="name of an attached file", json_schema_extra={"enum": [*names]}
+    )
+    return create_model("FileArguments", __base__=FileArguments, file=(str, listed))

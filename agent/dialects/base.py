@@ -39,6 +39,8 @@ class Situation:
     queries: tuple[str, ...] = ()
     compressed: tuple[str, ...] = ()
     """Ids of old chunks that the context of this step shows below FULL (``c7``), or only inside a range."""
+    files: tuple[tuple[str, int], ...] = ()
+    """Parts of attached files that were asked for, by name and number from 1, in order."""
     glimpsed: tuple[str, ...] = ()
     """Ids already glimpsed for the question in force."""
     last_tools: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ out of the list just found, then an answer or another round (phase-constrained R
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.dialects.base import Situation
@@ -15,12 +16,16 @@ MAX_URLS = 64
 MAX_GLIMPSES = 256
 MAX_QUERIES = 4
 MAX_ASKED = 24
+MAX_SMALL_FILES = 4
+"""Attached files that a small model is made to read before it searches."""
 MAX_SMALL = 12
 """URLs and steps that a small model chooses from."""
 MAX_SMALL_ANSWER = 160
 """Characters: a small model goes on copying."""
 SMALL_PAGES = 2
 """Pages that a small model reads at once; then it must answer, because it would look for ever."""
+READ_FILES = "Parts of files read: "
+"""In the description of a schema, before a JSON list of [name, number of the last part]."""
 Schema = Mapping[str, JsonValue]
 
 
@@ -33,10 +38,8 @@ def legal_schema(tools: Sequence[ToolSpec], situation: Situation, *, small: bool
     """
     offered = {tool.name: tool for tool in tools}
     if small:
-        names = [name for name in legal_actions(list(offered), situation) if name in ("search", "visit", "answer")]
-        if "visit" in situation.last_tools:
-            names = ["answer"]
-        branches = [_small_branch(name, situation) for name in names]
+        unread = _unread(offered, situation)
+        branches = [_small_branch(name, situation, unread) for name in _small_actions(offered, situation, unread)]
     else:
         branches = [_branch(name, offered, situation) for name in legal_actions(list(offered), situation)]
     text = _description(situation)
@@ -50,19 +53,39 @@ def legal_actions(offered: Sequence[str], situation: Situation) -> list[str]:
     if situation.steps_left is not None and situation.steps_left <= 1:
         return ["answer"]
     others = [name for name in offered if name not in ("search", "visit", "glimpse")]
+    files = "parse_file" in offered
     can_search = "search" in offered
     can_visit = "visit" in offered and bool(situation.listed)
     if situation.task_step <= 1 or not situation.last_tools:
         if situation.task_step <= 1 and can_search:
-            return ["search"]
+            return ["search", *_if(files, "parse_file")]
         return [*_if(can_search, "search"), *_if(can_visit, "visit"), *others, "answer"]
     if can_search and "search" in situation.last_tools:
         if can_visit:
-            return ["visit"]
+            return ["visit", *_if(files, "parse_file")]
         # a second search that lists nothing may be the end of the matter
-        return ["search", *_if(len(situation.queries) > 1, "answer")]
+        return ["search", *_if(files, "parse_file"), *_if(len(situation.queries) > 1, "answer")]
     glimpse = "glimpse" in offered and bool(_glimpses(situation))
     return ["answer", *_if(can_search, "search"), *_if(can_visit, "visit"), *_if(glimpse, "glimpse"), *others]
+
+
+def _small_actions(offered: Mapping[str, ToolSpec], situation: Situation, unread: Sequence[JsonValue]) -> Sequence[str]:
+    """For the smallest models: the attached files, then a search, a visit, the answer."""
+    legal = legal_actions(list(offered), situation)
+    if unread and "parse_file" in legal:
+        return ["parse_file"]
+    if "visit" in situation.last_tools:
+        return ["answer"]
+    return [name for name in legal if name in ("search", "visit", "answer")]
+
+
+def _unread(offered: Mapping[str, ToolSpec], situation: Situation) -> list[JsonValue]:
+    """Names of the first attached files, as far as the tool lists them, that were not read for this question."""
+    properties = offered["parse_file"].parameters.get("properties") if "parse_file" in offered else None
+    file = properties.get("file") if isinstance(properties, dict) else None
+    names = file.get("enum") if isinstance(file, dict) else None
+    done = {name for name, _ in situation.files}
+    return [name for name in names[:MAX_SMALL_FILES] if name not in done] if isinstance(names, list) else []
 
 
 def violation(value: JsonValue, schema: Schema) -> str:
@@ -163,11 +186,13 @@ def _branch(name: str, offered: Mapping[str, ToolSpec], situation: Situation) ->
     }
 
 
-def _small_branch(name: str, situation: Situation) -> dict[str, JsonValue]:
+def _small_branch(name: str, situation: Situation, unread: Sequence[JsonValue]) -> dict[str, JsonValue]:
     full: dict[str, JsonValue] = {"type": "string", "minLength": 1}
     match name:
         case "search":
             fields: dict[str, JsonValue] = {"queries": {"type": "array", "items": full, "minItems": 1, "maxItems": 1}}
+        case "parse_file":
+            fields = {"file": {"type": "string", "enum": list(unread)}}
         case "visit":
             listed: list[JsonValue] = list(situation.listed[-MAX_SMALL:])
             pages = min(SMALL_PAGES, len(listed))
@@ -197,6 +222,11 @@ def _description(situation: Situation) -> str:
     parts = [f"Step {situation.task_step} of this question, from c{first} on; pages visited: {len(situation.visited)}."]
     if situation.steps_left is not None:
         parts.append(f"Steps left: {situation.steps_left}.")
+    if situation.files:
+        last: dict[str, int] = {}
+        for name, number in situation.files:
+            last[name] = max(number, last.get(name, 0))
+        parts.append(READ_FILES + json.dumps(list(last.items()), ensure_ascii=False))
     if situation.queries:
         asked = " | ".join(" ".join(query.split()) for query in situation.queries[-MAX_ASKED:])
         parts.append(f"Asked already, do not repeat: {asked}")

@@ -52,6 +52,29 @@ async def test_chunk_url_title_and_passage():
     assert found.found
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "[Lease](http://town.example/lease)\n(whole page)\n\n",
+        "lease.txt (whole file)\n\n",
+        "lease.pdf (page 1 of 3; no text layer on page 2)\n\n",
+    ],
+)
+async def test_the_head_line_of_a_tool_is_not_quoted(head):
+    body = "The lease was signed by Ruth Amsel."
+    step = seen(3, head + body, ("http://town.example/lease", "Lease"))
+    (found,) = await resolve_citations("Ruth Amsel signed the lease [c3]", Reader(step))
+    assert (found.quote, found.url, found.title) == (body, "http://town.example/lease", "Lease")
+
+
+async def test_of_several_pages_in_one_step_each_is_quoted_alone():
+    pages = [("http://a", "A", "The mill burned down in 1790."), ("http://b", "B", "The mill was sold in 1801.")]
+    text = "\n\n".join(f"[{title}]({url})\n(whole page)\n\n{body}" for url, title, body in pages)
+    step = seen(4, text, *[(url, title) for url, title, _ in pages])
+    (found,) = await resolve_citations("It was sold in 1801 [c4]", Reader(step))
+    assert (found.quote, found.url) == ("The mill was sold in 1801.", "http://b")
+
+
 async def test_a_citation_to_nothing_is_said():
     found = await resolve_citations("Yes [c99]. No [c12].", Reader(TOWER))
     assert [(c.chunk, c.found) for c in found] == [(99, False), (12, True)]

@@ -21,6 +21,8 @@ STEPS = [
     step(2, "visit", {"urls": ["http://a/"]}, "http://a/"),
     step(3, "search", {"query": "lisbon"}, "http://c/", "http://a/"),
     step(4, "visit", {"url": "http://short/"}, "http://b/"),
+    step(4, "parse_file", {"file": "a.pdf"}, "file:///a.pdf"),
+    step(4, "parse_file", {"file": "a.pdf", "page": 2}, "file:///a.pdf"),
     step(5, "glimpse", {"chunk_id": "c2"}, ref=2),
 ]
 
@@ -31,8 +33,9 @@ def test_listed_visited_queries_and_glimpses() -> None:
     assert known.listed == ("http://c/",)
     assert set(known.visited) == {"http://a/", "http://short/", "http://b/"}
     assert known.glimpsed == ("c2",)
+    assert known.files == (("a.pdf", 1), ("a.pdf", 2))
     assert known.last_tools == ("glimpse",)
-    assert (known.step, known.task_step, known.steps_left) == (9, 6, 3)
+    assert (known.step, known.task_step, known.steps_left) == (9, 8, 3)
 
 
 def test_step_by_step_is_the_same_as_at_once() -> None:

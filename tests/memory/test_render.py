@@ -183,6 +183,14 @@ def test_illegal_requests_are_never_sent(messages: list[Message], fault: str) ->
             ),
             "search one; two, network",
         ),
+        (
+            Step(
+                1,
+                calls=(ToolCall("a", "search", {"queries": ["who signed it"]}),),
+                observations=(Observation("a", "search", "list", sources=(Source("http://e/1", "Lease"),)),),
+            ),
+            "search who signed it, 4 chars",
+        ),
         (Step(1, kind="answer", answer="42", question="What?"), "answered 'What?': 42"),
         (Step(1, kind="note", thought="half\na reply"), "note: half a reply"),
         (Step(1, calls=(ToolCall("a", "python", {}), ToolCall("b", "python", {}))), "python (+1 calls), 0 chars"),

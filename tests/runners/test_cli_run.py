@@ -187,6 +187,20 @@ def test_a_tool_by_hand_needs_nothing_to_search_when_it_does_not_search(command:
     assert (private.code, private.report["error"]) == (1, "forbidden")
 
 
+def test_attached_files_are_read_before_the_corpus(command: Command, corpus: Path, tmp_path: Path) -> None:
+    report = tmp_path / "Survey 2021.txt"
+    report.write_text("The survey of the Orrin valley was led by Mara Quist.")
+    question = "Who led the survey of the Orrin valley?"
+    for where in (("--corpus", str(corpus)), ()):
+        ended = command("run", question, "--file", str(report), "-q", *where)
+        assert ended.code == 0, ended.err
+        assert ended.report["answer"].splitlines()[0] == "Mara Quist"
+        assert ended.report["citations"][0]["quote"] == report.read_text()
+    alone = command("run", "Which metal melts at 1085 degrees?", "--file", str(report), "-q")
+    assert (alone.code, alone.report["status"]) == (0, "completed"), alone.err
+    assert alone.report["answer"].startswith("I found nothing")
+
+
 def test_python_by_hand_whatever_the_backbone(command: Command) -> None:
     computed = command("tool", "python", '{"code": "print(6 * 7)"}')
     if computed.code == 2:

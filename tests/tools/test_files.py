@@ -9,6 +9,7 @@ import pytest
 from tests.tools.visit.documents import pdf
 from tools.base import CallContext, ToolError
 from tools.files import FileArguments, FilesConfig, ParseFileTool
+from tools.toolset import spec
 
 CALL = CallContext("s1.1", 1)
 
@@ -37,6 +38,13 @@ async def test_reads_what_was_attached_and_nothing_else(tmp_path: Path) -> None:
         await read(file="table.xlsx")
     assert broken.value.kind == "parse"
     await tool.aclose()
+
+
+def test_the_schema_names_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    properties = spec(ParseFileTool([tmp_path / "a.csv"])).parameters["properties"]
+    assert isinstance(properties, dict) and isinstance(properties["file"], dict)
+    assert properties["file"]["enum"] == ["a.csv"]
 
 
 def test_needs_files_that_exist(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from agent.backbones.extractive.docs import DocQuestion, answer_doc
 from agent.backbones.extractive.names import YEAR, date_value, key
 from agent.backbones.extractive.pages import Page, Passage, Scorer, find_page
 from agent.backbones.extractive.question import Question
-from agent.backbones.extractive.spans import best_span, covers
+from agent.backbones.extractive.spans import best_span, covers, is_heading
 
 MAX_QUOTE = 400
 NOTHING = "I found nothing that answers this in what I could read."
@@ -157,7 +157,10 @@ def _read(question: Question, pages: Sequence[Page], scorer: Scorer, found: Sequ
     if span is None:
         if not passages:
             return Answer("", ())
-        best = passages[0]
+        said = (p for p in passages if not is_heading(p.text) and key(p.text) != key(p.page.title))
+        best = next(said, None)
+        if best is None:
+            return Answer("", ())
         if question.kind == "yesno":
             return Answer("yes" if best.score > 0.5 else "no", (best,))
         return Answer(_clip(best.text, 120), (best,))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.backbones.extractive.answering import Answer, answer, bridged, trails
+from agent.backbones.extractive.answering import NOTHING, Answer, answer, bridged, trails
+from agent.backbones.extractive.attached import is_attached, next_part
 from agent.backbones.extractive.names import key
 from agent.backbones.extractive.pages import Hit, Page, Passage, Scorer, block_title, read_hits, read_pages, title_match
 from agent.backbones.extractive.planning import Choice, Wanted, choose, queries, wanted
@@ -14,6 +15,10 @@ from memory.records import JsonValue
 
 MAX_VISITS = 6
 """Pages read for one question; two more when a chain is being followed."""
+TOLD = 0.9
+"""Score of a passage of an attached file from which nothing else is looked for."""
+WEAK = 0.35
+"""Score below which a passage is no answer where nothing but files was read."""
 MAX_GLIMPSES = 3
 """For one question."""
 GOOD = 0.42
@@ -28,15 +33,20 @@ class _View:
     names: list[Wanted]
     found: Answer
     scorer: Scorer
+    files_alone: bool = False
+    """Files were read for the question, and no page."""
 
 
 def decide(scene: Scene) -> dict[str, JsonValue]:
     """The action as the guided dialect writes it; always one that the schema allows."""
     legal = scene.legal
     view = _view(scene)
+    part = next_part(scene)
+    if part is not None and not (legal.answer and view.found.sure):
+        return {"thought": f"read {part[0]}", "action": "parse_file", "file": part[0], "page": part[1]}
     choice = choose(view.question, legal.urls, view.hits, view.pages, view.names, view.scorer)
     if legal.answer:
-        if view.found.sure or not (legal.search or legal.urls or legal.glimpses):
+        if view.found.sure or _told_by_a_file(view, scene) or not (legal.search or legal.urls or legal.glimpses):
             return _answer(view)
         chunk = _worth_a_glimpse(view, scene)
         if chunk:
@@ -86,7 +96,14 @@ def _view(scene: Scene) -> _View:
     found = trails(question, pages)
     hits = read_hits(scene.blocks)
     names = wanted(question, scene, hits, pages, scorer, found)
-    return _View(question, pages, hits, names, answer(question, pages, scorer, found), scorer)
+    alone = any(map(is_attached, scene.blocks)) and not scene.visits
+    return _View(question, pages, hits, names, answer(question, pages, scorer, found), scorer, alone)
+
+
+def _told_by_a_file(view: _View, scene: Scene) -> bool:
+    """Whether the answer stands in an attached file that speaks of everything the question asks."""
+    files = {block.chunk for block in scene.blocks if is_attached(block)}
+    return any(passage.page.chunk in files and passage.score >= TOLD for passage in view.found.support)
 
 
 def _worth_a_glimpse(view: _View, scene: Scene) -> str:
@@ -132,4 +149,5 @@ def _visit(choice: Choice, view: _View) -> dict[str, JsonValue]:
 
 
 def _answer(view: _View) -> dict[str, JsonValue]:
-    return {"action": "answer", "answer": view.found.text()}
+    weak = view.files_alone and max((passage.score for passage in view.found.support), default=1.0) < WEAK
+    return {"action": "answer", "answer": NOTHING if weak else view.found.text()}

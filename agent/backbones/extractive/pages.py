@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agent.backbones.extractive.attached import is_attached, split_head
 from agent.backbones.extractive.names import full_key, key
 from agent.backbones.extractive.scene import Block, Scene
 from agent.backbones.extractive.words import stem, stems
@@ -120,7 +121,8 @@ def read_pages(scene: Scene) -> list[Page]:
             continue
         urls = block.argument_texts("urls")
         url = urls[0] if urls else ""
-        title, text, sentences = _page_text(block.text, titles.get(url, ""))
+        named, body = split_head(block.text) if is_attached(block) else ("", block.text)
+        title, text, sentences = _page_text(body, named or titles.get(url, ""))
         page = Page(block.chunk, title, sentences, block.whole, url, text)
         if sentences and (block.chunk not in best or page.whole >= best[block.chunk].whole):
             best[block.chunk] = page

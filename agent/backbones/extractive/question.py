@@ -29,8 +29,24 @@ _LEAD = re.compile(r"^(?:film|movie|song|book|band|magazine)\s+", re.IGNORECASE)
 _MORE = r"(?:first|earlier|before|older|oldest|earliest|former)"
 _LESS = r"(?:later|recently|recent|younger|youngest|newer|after|last|latest|newest)"
 _WH = re.compile(
-    r"\b(who|whom|whose|where|when|what|which|how (?:many|much|long|old|far|tall|large|big))\b", re.IGNORECASE
+    r"\b(who|whom|whose|where|when|what|which|how (?:many|much|long|old|far|tall|large|big|high|"
+    r"deep|wide|heavy|fast|often|thick|steep))\b",
+    re.IGNORECASE,
 )
+_ELSEWHERE: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("person", re.compile(r"^\W*(?:wer|wen|wem|qui|quién|chi|кто)\b|谁|誰", re.IGNORECASE)),
+    ("date", re.compile(r"^\W*(?:wann|quand|cuándo|quando|когда)\b|何时|什么时候|いつ", re.IGNORECASE)),
+    ("year", re.compile(r"哪一?年|何年")),
+    ("place", re.compile(r"^\W*(?:wo|où|dónde|dove|где)\b|哪里|哪儿|どこ", re.IGNORECASE)),
+    (
+        "number",
+        re.compile(
+            r"^\W*(?:wie (?:hoch|viele?|lang|alt|groß|tief)|combien|cuánt[oa]s?|сколько)\b|多少|多高|几[个人米年天次]",
+            re.IGNORECASE,
+        ),
+    ),
+)
+"""Question words of other languages, by what they ask for."""
 _TOLD_WORDS = (
     "director directed performer singer sang sung performed composer composed music lyricist lyrics author writer "
     "wrote written producer produced founder founded creator created owner owns owned publisher published developer "
@@ -47,7 +63,7 @@ _VERB = re.compile(
     r"(?<!^)\b(?:is|was|are|were|did|does|do|has|had|have|that|who|whose|which|where|of|in|for|to|on|at|by|from|with|can|"
     r"could|will|would|[a-z]+ed)\b"
 )
-_PERSON = (
+PERSON = (
     "person|man|woman|actor|actress|singer|director|author|writer|composer|player|footballer|president|king|queen|"
     "politician|musician|artist|wrestler|coach|manager|member|character|prime minister|general|emperor|scientist|"
     "physicist|philosopher|poet|painter|designer|architect|rapper|drummer|guitarist|comedian|astronaut|heir|saint"
@@ -61,7 +77,7 @@ _NOUNS: tuple[tuple[Kind, str], ...] = (
     ("year", "year"),
     ("date", "date|day|birthday"),
     ("number", "number|percentage|percent|amount|population|age|area code|distance|height|length|size"),
-    ("person", _PERSON),
+    ("person", PERSON),
     ("place", _PLACE),
     ("title", "film|movie|song|album|book|novel|show|series|single|magazine|play|opera|episode|game|band|documentary"),
 )
@@ -177,7 +193,7 @@ def _order(text: str) -> Order:
 def _kind(text: str) -> Kind:
     match = _WH.search(text)
     if match is None:
-        return "thing"
+        return next((kind for kind, words in _ELSEWHERE if words.search(text)), "thing")
     word = match[1].lower()
     if word in ("who", "whom"):
         return "person"

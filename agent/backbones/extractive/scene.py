@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.dialects.legal import READ_FILES
 from memory.records import JsonValue, Message, Request
 
 _HEADER = re.compile(r"^### (?:(/?history)\b.*|c(\d{1,9})(?:[-–]c?\d{1,9})?(?: (.*))?)$", re.MULTILINE)
@@ -55,6 +56,8 @@ class Legal:
     urls: tuple[str, ...] = ()
     glimpses: tuple[str, ...] = ()
     max_queries: int = 1
+    files: tuple[str, ...] = ()
+    """Attached files that may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Scene:
     asked: tuple[str, ...] = ()
     visits: int = 0
     steps_left: int | None = None
+    files_read: tuple[tuple[str, int], ...] = ()
+    """The last part read of each attached file for this question, by name and number from 1."""
 
 
 def read_scene(request: Request) -> Scene:
@@ -99,7 +104,22 @@ def read_scene(request: Request) -> Scene:
         asked=tuple(asked),
         visits=int(step[2]) if step else seen,
         steps_left=int(left[1]) if left else None,
+        files_read=tuple(_files_read(description)),
     )
+
+
+def _files_read(description: str) -> Iterator[tuple[str, int]]:
+    at = description.find(READ_FILES)
+    if at < 0:
+        return
+    try:
+        parts, _ = json.JSONDecoder().raw_decode(description, at + len(READ_FILES))
+    except (ValueError, RecursionError):
+        return
+    for part in parts if isinstance(parts, list) else []:
+        match part:
+            case [str() as name, int() as number]:
+                yield name, number
 
 
 def _actions(message: Message) -> Iterator[dict[str, JsonValue]]:
@@ -178,6 +198,7 @@ def _legal(schema: Mapping[str, JsonValue]) -> Legal:
     search, answer, most = False, False, 1
     urls: list[str] = []
     glimpses: list[str] = []
+    files: list[str] = []
     for branch in branches if isinstance(branches, list) else [schema]:
         properties = branch.get("properties") if isinstance(branch, dict) else None
         if not isinstance(properties, dict):
@@ -195,9 +216,11 @@ def _legal(schema: Mapping[str, JsonValue]) -> Legal:
                 urls = _enum(listed.get("items")) if isinstance(listed, dict) else []
             case ["glimpse"]:
                 glimpses = _enum(properties.get("chunk_id"))
+            case ["parse_file"]:
+                files = _enum(properties.get("file"))
             case _:
                 pass
-    return Legal(search, answer, tuple(urls), tuple(glimpses), most)
+    return Legal(search, answer, tuple(urls), tuple(glimpses), most, tuple(files))
 
 
 def _enum(value: JsonValue) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent.backbones.extractive.names import DATE, NUMBER, YEAR, find_names, key, quotations
 from agent.backbones.extractive.pages import Page, Passage, Scorer, sentence_stems
 from agent.backbones.extractive.places import is_demonym, mentions
-from agent.backbones.extractive.question import Question
+from agent.backbones.extractive.question import PERSON, Question
 from agent.backbones.extractive.words import stem
 from memory.text.words import tokenize
 
@@ -17,6 +17,10 @@ _IS_A = re.compile(r"\b(?:is|was|are|were|as)\s+(?:an?|the|one of the)\s+([^.,;(
 _PREPOSITION = re.compile(r"\b(?:in|from|at|of|near|to|outside|around)\s+(?:the\s+)?$|,\s*$")
 _CUE = re.compile(r"((?:[\w'-]+\s+){2})(?:what|who|whom|which|where)\b(?:\s+[\w-]+){0,3}\s*\?*$", re.IGNORECASE)
 _PHRASE = re.compile(r"\s*((?:an?\s+|the\s+)?[\w'’ -]{2,60}?)(?=[,.;:()]|\s(?:that|which|who|and|in|on|at|by|for)\b|$)")
+_SOMEBODY = re.compile(rf"\b(?:he|she|his|her|born|{PERSON})s?\b|\b(?:1[0-9]|20)\d\d\s?[–-]", re.IGNORECASE)
+_OPENING = re.compile(r"([^.:;(]{1,80}?)(?:\s*\(|,|\s(?:is|was)\b|\.\s)")
+_MARK = re.compile(r"\s*(?:#|/history\b|<|>|\||\*\*|={3}|-{3}|`{3})|\W*$")
+"""Headings and the marks that frame data: no answer begins so."""
 _PRONOUN = re.compile(r"^(?:He|She|It|They|His|Her|Its|Their|The)\b")
 
 
@@ -66,12 +70,13 @@ def _name_candidates(question: Question, passage: Passage) -> Iterator[tuple[str
     sentence, page = passage.text, passage.page
     wants_title = question.kind == "title"
     subject = page.title
-    if subject and (passage.index < 2 or _PRONOUN.match(sentence)) and _may_be(question, subject):
+    about = passage.index < 2 or _PRONOUN.match(sentence)
+    if subject and about and _may_be(question, subject) and _is_subject(question, page):
         yield re.sub(r"\s*\([^()]*\)$", "", subject), 0, 0.2 if question.kind in ("person", "title", "place") else 0.1
     for quote in quotations(sentence):
         yield quote.text, quote.start, 0.2 if wants_title else 0.0
     for name in find_names(sentence):
-        if is_demonym(name.text) or DATE.match(name.text):
+        if is_demonym(name.text) or DATE.match(name.text) or _is_no_person(question, page, name.text):
             continue
         person = " " in name.text
         noun = 0.25 if question.noun and question.noun in name.text.lower() else 0.0
@@ -97,6 +102,29 @@ def _may_be(question: Question, title: str) -> bool:
     return question.kind != "place" or not question.noun or question.noun in title.lower()
 
 
+def _is_subject(question: Question, page: Page) -> bool:
+    """Whether the lead of a page speaks of what its title names, and of somebody where somebody is asked for: else a
+    title is only what stands above the text."""
+    title = re.sub(r"\s*\([^()]*\)$", "", page.title)
+    words = sentence_stems(title)
+    if not words & sentence_stems(" ".join(page.sentences[:2])):
+        return False
+    if question.kind != "person":
+        return True
+    opening = _OPENING.match(page.sentences[0])
+    named = find_names(opening[1]) if opening else []
+    about_it = any(words & sentence_stems(name.text) for name in named)
+    somebody = _SOMEBODY.search(" ".join(page.sentences[:4])) is not None
+    return about_it and somebody and not any(ch.isdigit() for ch in title)
+
+
+def _is_no_person(question: Question, page: Page, name: str) -> bool:
+    """Whether somebody is asked for, and a name has a number in it or is that of a page about something else."""
+    if question.kind != "person":
+        return False
+    return any(ch.isdigit() for ch in name) or (key(name) == key(page.title) and not _is_subject(question, page))
+
+
 def _cue(question: Question) -> str:
     """The words that stand before a question word at the end of a question (``… was assassinated as part of what``)."""
     match = _CUE.search(question.text)
@@ -115,9 +143,14 @@ def _follows(sentence: str, at: int, question: Question) -> float:
     return 0.3 if any(term in words for term in after) else 0.0
 
 
+def is_heading(text: str) -> bool:
+    """Whether a text is a heading or a frame line rather than something said."""
+    return _MARK.match(text) is not None
+
+
 def _is_new(text: str, question: Question) -> bool:
     """Whether a candidate says something that the question does not say already."""
-    if not text or len(text) > 120:
+    if not text or len(text) > 120 or is_heading(text):
         return False
     own = sentence_stems(text)
     if not own:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,47 @@ def test_enums_hold_only_what_may_be_chosen() -> None:
     assert violation({"action": "glimpse", "chunk_id": "c2"}, schema)
     assert violation({"action": "search", "queries": []}, schema)
     assert violation({"action": "python", "code": "1"}, schema)
+
+
+FILES = ToolSpec(
+    "parse_file",
+    "Read a file.",
+    {
+        "properties": {"file": {"type": "string", "enum": ["a.pdf", "b.csv"]}, "page": {"type": "integer"}},
+        "required": ["file"],
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        Situation(step=1),
+        Situation(step=2, task_step=2, listed=URLS, last_tools=("search",)),
+        Situation(step=2, task_step=2, queries=("q",), last_tools=("search",)),
+        Situation(step=3, task_step=3, files=(("a.pdf", 1),), last_tools=("parse_file",)),
+        Situation(step=4, task_step=4, listed=URLS, last_tools=("visit",)),
+    ],
+)
+def test_an_attached_file_may_be_read_at_any_step_but_the_last(situation: Situation) -> None:
+    reading: JsonValue = {"action": "parse_file", "file": "b.csv", "page": 2}
+    for tools in ([*TOOLS, FILES], [FILES]):
+        schema = legal_schema(tools, situation)
+        assert not violation(reading, schema)
+        assert violation({"action": "parse_file", "file": "other.pdf"}, schema)
+        small = legal_schema(tools, situation, small=True)
+        assert not violation({"action": "parse_file", "file": "b.csv"}, small)
+    last = replace(situation, steps_left=1)
+    for small in (False, True):
+        assert violation(reading, legal_schema([FILES], last, small=small))
+
+
+def test_a_small_model_goes_on_when_the_files_are_read() -> None:
+    read = Situation(step=3, task_step=3, files=(("a.pdf", 1), ("b.csv", 1)), last_tools=("parse_file",))
+    alone = legal_schema([FILES], read, small=True)
+    assert not violation({"action": "answer", "answer": "x", "source": "c2"}, alone)
+    assert violation({"action": "parse_file", "file": "a.pdf"}, alone)
+    assert not violation({"action": "search", "queries": ["x"]}, legal_schema([*TOOLS, FILES], read, small=True))
 
 
 def test_other_tools_are_offered_with_their_own_parameters() -> None:
