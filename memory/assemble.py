@@ -80,6 +80,7 @@ async def assemble(parts: Parts, budget: int) -> Context:
         pool=scored.pool,
         blocks=tuple(state.blocks),
         shown=state.codes if state.previous_tokens is not None else None,
+        since=state.since if state.previous_tokens is not None else None,
         recent=tuple(tuple(call.name for call in item.calls) for item in steps),
         task_from=question.from_step,
     )

@@ -13,7 +13,7 @@ from memory.config import MemoryConfig
 from memory.errors import BudgetTooSmall
 from memory.fit import FitInput, RecentWindow, fit
 from memory.layout import Interleaved, Layout, Ledger, ledger_base
-from memory.plan import FOLDED, HIDDEN, ContextPlan, FittedPlan, LevelArray, NeedsSummary, PlanInput
+from memory.plan import FOLDED, HIDDEN, BoolArray, ContextPlan, FittedPlan, LevelArray, NeedsSummary, PlanInput
 from memory.ports import ContextPolicy
 from memory.records import Level
 from memory.spend import spend
@@ -50,7 +50,7 @@ def decide(
     around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)
     # a new question changes what matters: waiting for the next batch would show it the old one's steps
     asked = given.task_from == given.step
-    boundary = config.layout != "ledger" or given.shown is None or asked or given.step % config.batch == 0
+    boundary = config.layout != "ledger" or given.shown is None or asked or len(given.pool) % config.batch == 0
     if not boundary:
         plan = steady(plan, given, layout)
     elif config.layout == "ledger" and config.overflow == "fit":
@@ -83,10 +83,13 @@ def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
     levels[: len(held)][held] = given.shown[held]
     if plan.kept is not None:
         levels[plan.kept] = plan.levels[plan.kept]
+    room = given.budget - given.fixed_tokens - given.recent_tokens - layout.total(levels, given.pool, 0)[0]
+    if room < 0 and given.since is not None:
+        _drop_last(levels, given, room, plan.kept)
+        return replace(plan, levels=levels)
     waiting = (plan.levels > int(Level.PLACEHOLDER)) & (levels == Level.PLACEHOLDER)
     rows = np.flatnonzero(waiting)
     if len(rows):
-        room = given.budget - given.fixed_tokens - given.recent_tokens - layout.total(levels, given.pool, 0)[0]
         costs = given.pool.tokens[rows, plan.levels[rows]]
         if len(rows) > PROMOTIONS:
             rows = np.sort(rows[np.argpartition(-plan.values[rows], PROMOTIONS)[:PROMOTIONS]])
@@ -95,6 +98,19 @@ def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
         for place in order[np.cumsum(costs[order]) <= room]:
             levels[rows[place]] = plan.levels[rows[place]]
     return replace(plan, levels=levels)
+
+
+def _drop_last(levels: LevelArray, given: PlanInput, room: int, kept: BoolArray | None) -> None:
+    """Take chunks out of the focus from its end until the rest fits: a cut further in front re-reads what follows."""
+    since = given.since if given.since is not None else np.zeros(0, dtype=np.int64)
+    free = levels[: len(since)] > int(Level.PLACEHOLDER)
+    if kept is not None:
+        free &= ~kept[: len(since)]
+    rows = np.flatnonzero(free)
+    last_first = rows[np.lexsort((-rows, -since[rows]))]
+    costs = np.cumsum(given.pool.tokens[last_first, levels[last_first]])
+    dropped = last_first[: int(np.searchsorted(costs, -room)) + 1]
+    levels[dropped] = Level.PLACEHOLDER
 
 
 def shown_codes(shown_as: LevelArray, fitted: FittedPlan) -> LevelArray:

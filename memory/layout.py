@@ -5,7 +5,8 @@ change in the middle re-reads everything after it.
 
 *Ledger*: one line per chunk, append-only, folded into aligned ranges whose sizes are powers of two times a base, so
 that a line changes O(log M) times in its life; then a focus section with what is shown above PLACEHOLDER, in the order
-in which it came there. A promoted chunk keeps its ledger line, so costs are additive.
+in which it came there. The ledger grows by TAIL lines at once: until then the newest lines stand behind the focus,
+because a line added before it would re-read all of it. A promoted chunk keeps its ledger line, so costs are additive.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from memory.records import Level
 
 RANGE_TOKENS = 48
 """Upper bound of a rendered range line, kept by the renderer."""
+TAIL = 8
+"""Lines by which the ledger grows; fewer stand behind the focus section."""
 ONE_RANGE = -1
 """Ledger base that folds everything into a single range line."""
 
@@ -122,12 +125,18 @@ def ledger_base(budget: int) -> int:
     return int(min(32, max(4, 2 ** int(np.log2(max(1, budget // 640))))))
 
 
+def ledger_rows(count: int, base: int) -> int:
+    """How many of ``count`` chunks stand in the ledger itself; the lines of the rest follow the focus section. A ledger
+    that is folded tight keeps none back."""
+    return count - count % TAIL if base > 1 else count
+
+
 def segments(count: int, base: int) -> list[tuple[int, int]]:
     """Rows [start, end) of each ledger entry for ``count`` chunks: aligned blocks of base * 2**k, oldest largest, then
     between base and 2 * base single lines."""
     if base == ONE_RANGE:
         return [(0, count)] if count else []
-    whole = max(0, count // base - 1)
+    whole = max(0, ledger_rows(count, base) // base - 1)
     parts: list[tuple[int, int]] = []
     start = 0
     for power in range(whole.bit_length() - 1, -1, -1):

@@ -109,6 +109,8 @@ class PlanInput:
     """Every block published so far, by number."""
     shown: LevelArray | None = None
     """(m,) codes of the context before (m <= M; chunks that became old since have none): Level, FOLDED or HIDDEN."""
+    since: IntArray | None = None
+    """(m,) step at which each chunk came to its code in ``shown``."""
     recent: tuple[tuple[str, ...], ...] = ()
     """Tools called in each step of the recent window, oldest first."""
     ledger_base: int = 0

@@ -22,7 +22,7 @@ from memory.frame import (
     range_block,
 )
 from memory.index.chunks import ChunkIndex
-from memory.layout import RANGE_TOKENS, ledger_tokens, segments
+from memory.layout import RANGE_TOKENS, ledger_rows, ledger_tokens, segments
 from memory.plan import HIDDEN, Block, BoolArray, IntArray, LevelArray, Pool
 from memory.ports import StepFormat, TokenCounter
 from memory.records import Level, Message, Step
@@ -96,7 +96,8 @@ def render(given: RenderInput, form: StepFormat, counter: TokenCounter) -> tuple
     if len(given.levels):
         if given.ledger_base:
             messages.append(replace(form.history(ledger_text(given, counter)), cache_point=True))
-            if given.blocks or (given.levels > Level.PLACEHOLDER).any():
+            tail = ledger_rows(len(given.levels), given.ledger_base) < len(given.levels)
+            if given.blocks or tail or (given.levels > Level.PLACEHOLDER).any():
                 messages.append(form.history(focus_text(given)))
         else:
             messages.append(form.history(history_text(given, counter)))
@@ -107,7 +108,10 @@ def render(given: RenderInput, form: StepFormat, counter: TokenCounter) -> tuple
 def ledger_text(given: RenderInput, counter: TokenCounter) -> str:
     """The ledger section: a line per chunk, older ones in ranges; it depends on nothing but how many there are."""
     parts = [open_line(given.nonce)]
+    rows = ledger_rows(len(given.levels), given.ledger_base)
     for start, end in segments(len(given.levels), given.ledger_base):
+        if start >= rows:
+            break
         if end - start == 1:
             facts = given.facts.facts[start]
             parts.append(block(facts.number, Level.PLACEHOLDER, guard_nonce(facts.placeholder, given.nonce)))
@@ -118,9 +122,11 @@ def ledger_text(given: RenderInput, counter: TokenCounter) -> str:
 
 
 def focus_text(given: RenderInput) -> str:
-    """The focus section: texts for runs of steps, then what is shown above PLACEHOLDER, longest there first, so that
-    the front stays stable."""
-    rows = np.flatnonzero(given.levels > Level.PLACEHOLDER)
+    """The focus section: texts for runs of steps, then what is shown above PLACEHOLDER and the lines that the ledger
+    does not hold yet, longest there first, so that the front stays stable."""
+    listed = given.levels > Level.PLACEHOLDER
+    listed[ledger_rows(len(listed), given.ledger_base) :] = True
+    rows = np.flatnonzero(listed)
     if given.since is not None:
         rows = rows[np.argsort(given.since[rows], kind="stable")]
     chunks = [_chunk_block(given, int(row)) for row in rows]

@@ -64,8 +64,7 @@ class SessionState:
 
     def since_with(self, codes: LevelArray, step: int) -> IntArray:
         """`since` as it will be once ``codes`` are shown at ``step``."""
-        before = _grown(self.codes, len(codes), _UNSEEN)
-        return np.where(before != codes, step, _grown(self.since, len(codes), 0))
+        return since_with(self.codes, self.since, codes, step)
 
     def remember(self, codes: LevelArray, step: int, tokens: int, request: tuple[Message, ...] | None = None) -> None:
         """Take the context just built as the latest."""
@@ -91,6 +90,11 @@ class SessionState:
         for chunk, code in record.changed:
             codes[chunk - 1] = code
         self.remember(codes, record.step, record.tokens)
+
+
+def since_with(before: LevelArray, since: IntArray, codes: LevelArray, step: int) -> IntArray:
+    """(M,) step at which each chunk came to its code, once ``codes`` follow ``before`` at ``step``."""
+    return np.where(_grown(before, len(codes), _UNSEEN) != codes, step, _grown(since, len(codes), 0))
 
 
 A = TypeVar("A", bound=np.generic)

@@ -10,10 +10,21 @@ import numpy as np
 
 from memory.decide import Decision, decide, shown_codes
 from memory.errors import BudgetTooSmall, ContextExhausted, SummaryFailed
-from memory.plan import HIDDEN, MAX_BLOCKS_A_STEP, Block, FloatArray, LevelArray, NeedsSummary, PlanInput, Pool
+from memory.plan import (
+    HIDDEN,
+    MAX_BLOCKS_A_STEP,
+    Block,
+    FloatArray,
+    IntArray,
+    LevelArray,
+    NeedsSummary,
+    PlanInput,
+    Pool,
+)
 from memory.policies.registry import make_policy
 from memory.ports import ContextPolicy
 from memory.render import Recent
+from memory.state import since_with
 from runners.replay.blocks import make_block
 from runners.replay.prepare import Prepared
 from runners.replay.variants import Variant
@@ -52,6 +63,8 @@ class Walk:
     blocks: list[Block] = field(default_factory=list)
     previous: int | None = None
     codes: LevelArray = field(default_factory=lambda: np.zeros(0, dtype=np.int8))
+    since: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Step at which each chunk came to its code, (M,)."""
     ended: bool = False
     seconds: float = 0.0
     """Spent on deciding (scores of all steps are made before), in this process."""
@@ -79,6 +92,7 @@ class Walk:
         shown = self._shown(step, given, decision)
         self.seconds += time.perf_counter() - started
         if decision is not None:
+            self.since = since_with(self.codes, self.since, shown.codes, step)
             self.previous, self.codes = decision.fitted.tokens, shown.codes
         return shown
 
@@ -108,6 +122,7 @@ class Walk:
             pool=self._pool(step, old, question, cosines),
             blocks=tuple(self.blocks),
             shown=None if self.previous is None else self.codes,
+            since=None if self.previous is None else self.since,
             recent=tuple(facts.tools for facts in run.index.facts[old : step - 1]),
             # a question that is put from outside has no steps of its own yet
             task_from=run.task_from(step) if question is None else step,

@@ -8,10 +8,11 @@ import numpy as np
 
 from agent.pricing import ModelPrice
 from memory.assemble import levels_of
-from memory.plan import FOLDED, IntArray
+from memory.plan import FOLDED, IntArray, LevelArray
 from memory.prefix import common_prefix_tokens
 from memory.records import Level, Message, Step, Usage
 from memory.render import RenderInput, render
+from memory.state import since_with
 from memory.tokens import request_tokens
 from runners.replay.engine import Shown
 from runners.replay.prepare import Prepared
@@ -139,12 +140,8 @@ class Renderer:
         self._before = messages
         return request_tokens(messages, tools, counter), cached
 
-    def _take(self, codes: np.ndarray[tuple[int], np.dtype[np.int8]], step: int) -> None:
-        grown = np.full(len(codes), -9, dtype=np.int8)
-        grown[: len(self._codes)] = self._codes[: len(codes)]
-        since = np.zeros(len(codes), dtype=np.int64)
-        since[: len(self._since)] = self._since[: len(codes)]
-        self._since = np.where(grown != codes, step, since)
+    def _take(self, codes: LevelArray, step: int) -> None:
+        self._since = since_with(self._codes, self._since, codes, step)
         self._codes = codes
 
 

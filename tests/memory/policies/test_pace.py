@@ -82,7 +82,9 @@ def test_spend_never_leaves_the_levels_in_use() -> None:
     assert plan.ceiling is Level.BRIEF and plan.levels.max() == Level.BRIEF
 
 
-@pytest.mark.parametrize("options", [{"tau": 0}, {"t_max": 0}, {"levels": ["full"]}, {"lambda": -1}, {"tua": 0.3}, {"thresholds": [3, 2, 1]}])
+@pytest.mark.parametrize(
+    "options", [{"tau": 0}, {"t_max": 0}, {"levels": ["full"]}, {"lambda": -1}, {"tua": 0.3}, {"thresholds": [3, 2, 1]}]
+)
 def test_bad_constants_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         pace(**options)

@@ -19,7 +19,7 @@ from memory.decide import Decision, decide, shown_codes
 from memory.formats import PlainFormat
 from memory.frame import range_block
 from memory.index.keys import KeyMatrix
-from memory.layout import segments
+from memory.layout import ledger_rows, segments
 from memory.plan import (
     FOLDED,
     HIDDEN,
@@ -83,6 +83,7 @@ class Walk:
             pool=self.pool(old),
             blocks=tuple(state.blocks),
             shown=state.codes if state.previous_tokens is not None else None,
+            since=state.since if state.previous_tokens is not None else None,
             recent=tuple(tuple(call.name for call in item.calls) for item in recent.steps),
         )
         return given, recent
@@ -222,9 +223,13 @@ def check_order(messages: Sequence[Message], codes: LevelArray, blocks: tuple[Bl
     assert single == _above_placeholder(codes)
     assert texts <= set(spans[-1]), "a text is paid for and not shown"
     if base:
-        assert [span[:2] for span in spans[0]] == [(start + 1, end) for start, end in segments(len(codes), base)]
-        assert len(spans) == (2 if texts or single else 1)
-        assert len(spans) == 1 or len(spans[1]) == len(texts) + len(single)
+        rows = ledger_rows(len(codes), base)
+        lines = [(start + 1, end) for start, end in segments(len(codes), base) if start < rows]
+        assert [span[:2] for span in spans[0]] == lines
+        tail = {row + 1 for row in range(rows, len(codes)) if codes[row] <= Level.PLACEHOLDER}
+        assert len(spans) == (2 if texts or single or rows < len(codes) else 1)
+        assert len(spans) == 1 or len(spans[1]) == len(texts) + len(single) + len(tail)
+        assert len(spans) == 1 or tail <= {span[0] for span in spans[1]}
     else:
         assert len(spans) == 1
         spanned = [n for first, last, _ in spans[0] for n in range(first, last + 1)]
