@@ -10,9 +10,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
 
-from pydantic import BaseModel, ConfigDict, SerializeAsAny, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, SerializeAsAny, field_validator
 
 from agent.backbones.factory import BackboneConfig
 from agent.dialects.registry import dialect_names
@@ -63,12 +62,6 @@ class Sections(BaseModel):
         if value not in dialect_names():
             raise ValueError(f"unknown dialect: choose from {', '.join(dialect_names())}")
         return value
-
-    @model_validator(mode="after")
-    def _dialect_fits(self) -> Self:
-        if self.backbone.kind == "embedded" and not self.dialect.startswith("guided"):
-            raise ValueError(f"the embedded backbone is guided: it cannot speak the dialect {self.dialect!r}")
-        return self
 
 
 class PolicySection(BaseModel):

@@ -99,7 +99,8 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
         if request.config is not None and not request.folder.store.exists():
             unfinished.callback(request.folder.discard)
         if request.config is not None and request.backbone is None:
-            # a missing key must be said before a store exists
+            # a missing key, or a dialect that the model cannot speak, must be said before a store exists
+            _check_dialect(request.config)
             stack.push_async_callback(make_backbone(request.config.backbone, request.environment.variables()).aclose)
         store = await SqliteStore.open(request.folder.store, create=request.config is not None)
         stack.push_async_callback(store.aclose)
@@ -108,6 +109,11 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
         opened = await _build(request, store, config, inputs, stack)
         unfinished.pop_all()
         yield opened
+
+
+def _check_dialect(config: RunConfig) -> None:
+    if config.backbone.kind == "embedded" and not config.dialect.startswith("guided"):
+        raise ConfigError(f"the embedded backbone is guided: it cannot speak the dialect {config.dialect!r}")
 
 
 async def unasked(opened: OpenSession) -> str:

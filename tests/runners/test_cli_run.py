@@ -214,6 +214,7 @@ def test_python_by_hand_whatever_the_backbone(command: Command) -> None:
     [
         (["run", "q?", "--corpus", "CORPUS", "--policy", "pcae"], "unknown policy 'pcae': choose from"),
         (["run", "q?", "--corpus", "no-such-folder"], "no such corpus: no-such-folder"),
+        (["run", "q?", "--corpus", "CORPUS", "-c", "dialect=native"], "cannot speak the dialect 'native'"),
         (["run", "q?", "--corpus", "EMPTY"], "nothing readable in the corpus"),
         (["run", "q?", "--corpus", ""], "--corpus is empty"),
         (["run", "", "--corpus", "CORPUS"], "the question is empty"),

@@ -238,9 +238,3 @@ def test_merging_knows_the_last_writer_of_every_leaf(given_trees: list[dict[str,
 def test_an_option_is_a_nested_layer() -> None:
     assert option_layer("a.b.c={x: [1, off]}").tree == {"a": {"b": {"c": {"x": [1, "off"]}}}}
     assert option_layer("a=").tree == {"a": None}
-
-
-def test_the_embedded_backbone_speaks_guided_alone() -> None:
-    with pytest.raises(ConfigError, match="cannot speak the dialect 'native'"):
-        load_config(ConfigRequest(options=("dialect=native",)))
-    assert load_config(ConfigRequest(backbone="openai")).dialect == "native"
