@@ -1,6 +1,7 @@
 """Assembly of one context from M stored chunks, without model, store and embedding: score, plan, fit, spend, render.
 
-A session grows by one chunk a step, so the mean holds the batches of the ledger layout. Beside it the limit: one scan of all keys, ``K @ q``. Ratios are taken in one interleaved run.
+A session grows by one chunk a step, so the mean holds the batches of the ledger layout. Beside it the limit: one scan
+of all keys, ``K @ q``. Ratios are taken in one interleaved run.
 
     python -m tests.perf.bench_assembly [--sizes 2000,100000] [--dim 1024] [--rounds 15] [--json FILE]
 """
@@ -24,7 +25,7 @@ from memory.decide import Decision, decide, shown_codes
 from memory.formats import PlainFormat
 from memory.index.chunks import ChunkIndex
 from memory.index.keys import KeyMatrix
-from memory.plan import FOLDED, HIDDEN, PlanInput
+from memory.plan import FOLDED, PlanInput
 from memory.policies.registry import make_policy
 from memory.ports import ContextPolicy
 from memory.records import Level
@@ -115,7 +116,6 @@ def make_case(policy: str, layout: str, count: int, dim: int, budget: int) -> Ca
     recent = Recent((visit_step(count + 1, page(1)), visit_step(count + 2, page(2))), PlainFormat(), ScriptCounter())
     query = (rng.standard_normal(dim) + 0.5).astype(np.float32)
     state = SessionState(index, keys, NONCE)
-    assert HIDDEN < 0
     return Case(state, make_policy(policy), config, query, budget, recent)
 
 
