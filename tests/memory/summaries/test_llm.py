@@ -105,7 +105,8 @@ def test_what_is_read_is_storable() -> None:
 @given(st.text(max_size=80) | st.text(alphabet='{}[]":,\\ndetailbrf ', max_size=80).map('{"detailed": "x", '.__add__))
 def test_any_reply_is_read_or_rejected(reply: str) -> None:
     with suppress(SummaryRejected):
-        read(reply).detailed.encode("utf-8")
+        detailed = read(reply).detailed
+        assert detailed.encode("utf-8").decode("utf-8") == detailed
 
 
 async def test_overruns_are_shortened() -> None:

@@ -93,7 +93,7 @@ def test_a_giant_line_is_cut_at_a_word() -> None:
 def test_hostile_runs_take_linear_time(unit: str) -> None:
     """Quadratic patterns would take minutes on these; the suite's time limit is the judge."""
     text = unit * 40_000
-    split(text)
+    assert "".join("".join(split(text)).split()) == "".join(text.split()), "something was lost"
     tokenize(text)
     strings(text)
     best_passages("a", text)
