@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.records import JsonValue, Step, Usage
+from memory.records import JsonValue, Observation, Step, Usage
 
 Purpose: TypeAlias = Literal["step", "summary", "judge", "extract", "lost"]
 """``lost``: replies that broke on the way, paid for and never used."""
@@ -97,6 +97,26 @@ class PlanRecord:
     """Numbers of the blocks shown."""
     prefix_tokens: int | None = None
     """Longest common prefix with the request before, tokens; None for the first after opening."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What remains of evicted observations: why and when they went, and what stands in their place."""
+
+    chunk: int
+    rule: str
+    evicted: float
+    """Unix time, seconds."""
+    chars: int
+    """Characters of the observations that are gone."""
+    content_hash: str
+    """SHA-256 (hex) of the FULL text before."""
+    left: tuple[Observation, ...]
+    """The observations as they are now; empty when read back: they are with the step."""
+    tokens_full: int
+    """Of the FULL block as it is now."""
+    left_hash: str
+    """SHA-256 (hex) of the FULL text as it is now."""
 
 
 @dataclass(frozen=True, slots=True)

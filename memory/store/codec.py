@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
@@ -111,6 +111,11 @@ def _observation_out(raw: list[Any]) -> Observation:
     )
 
 
+def observations_in(observations: Sequence[Observation]) -> str | bytes:
+    """What a step saw, as one cell; never empty."""
+    return long_in(_json([_observation_in(item) for item in observations]))
+
+
 def step_in(step: Step) -> tuple[Cell, ...]:
     """The row of ``steps``."""
     return (
@@ -118,7 +123,7 @@ def step_in(step: Step) -> tuple[Cell, ...]:
         step.kind,
         text_in(step.thought),
         json_in([_call_in(call) for call in step.calls]),
-        long_in(_json([_observation_in(item) for item in step.observations])),
+        observations_in(step.observations),
         text_in(step.answer),
         text_in(step.question),
         step.task,

@@ -80,6 +80,28 @@ _M002 = (
         WHERE published_step IS NOT NULL""",
 )
 
+_M003 = (
+    # Cold observations live in packs, compressed together; evicted ones leave a tombstone. Thoughts, actions, answers,
+    # summaries and placeholders stay where they are.
+    """CREATE TABLE packs (
+        number INTEGER PRIMARY KEY, codec TEXT NOT NULL, raw_bytes INTEGER NOT NULL, body BLOB NOT NULL)""",
+    """CREATE TABLE packed (
+        chunk INTEGER PRIMARY KEY REFERENCES steps (number) ON DELETE CASCADE,
+        pack INTEGER NOT NULL REFERENCES packs (number), start INTEGER NOT NULL, length INTEGER NOT NULL)""",
+    "CREATE INDEX packed_members ON packed (pack)",
+    """CREATE TABLE tombstones (
+        chunk INTEGER PRIMARY KEY REFERENCES steps (number) ON DELETE CASCADE, rule TEXT NOT NULL,
+        evicted REAL NOT NULL, chars INTEGER NOT NULL, content_hash TEXT NOT NULL)""",
+    "DROP TRIGGER steps_keep",
+    """CREATE TRIGGER steps_keep BEFORE UPDATE ON steps
+        WHEN NEW.number IS NOT OLD.number OR NEW.kind IS NOT OLD.kind OR NEW.thought IS NOT OLD.thought
+        OR NEW.calls IS NOT OLD.calls OR NEW.answer IS NOT OLD.answer OR NEW.question IS NOT OLD.question
+        OR NEW.task IS NOT OLD.task OR NEW.created IS NOT OLD.created OR NEW.interrupted IS NOT OLD.interrupted
+        OR NOT (EXISTS (SELECT 1 FROM tombstones WHERE chunk = OLD.number)
+            OR (NEW.observations = '' AND EXISTS (SELECT 1 FROM packed WHERE chunk = OLD.number)))
+        BEGIN SELECT RAISE(ABORT, 'raw steps are never changed'); END""",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -93,6 +115,7 @@ class Migration:
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "first schema", _M001),
     Migration(2, "blocks, ledger layout, fidelity of views", _M002),
+    Migration(3, "packs of cold text, tombstones", _M003),
 )
 
 

@@ -12,6 +12,7 @@ from memory.errors import NotStored
 from memory.plan import Block
 from memory.records import Chunk, Level, View
 from memory.store import codec
+from memory.store.cold import ColdTexts
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
 _STEP = "s.number, s.kind, s.thought, s.calls, s.observations, s.answer, s.question, s.task, s.created, s.interrupted"
@@ -43,6 +44,7 @@ def last_step(connection: sqlite3.Connection) -> int:
 
 def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Chunk]:
     found: dict[int, Chunk] = {}
+    texts = ColdTexts(connection)
     statement = f"SELECT {_STEP}, {_CHUNK} FROM steps s JOIN chunks c USING (number) WHERE s.number = ?"
     for number in map(int, numbers):
         if number in found:
@@ -50,7 +52,7 @@ def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Chunk
         row = connection.execute(statement, (number,)).fetchone() if 0 < number < _TOO_LARGE else None
         if row is None:
             raise NotStored(f"there is no chunk c{number}")
-        found[number] = codec.chunk_out(row[:_STEP_COLUMNS], row[_STEP_COLUMNS:])
+        found[number] = codec.chunk_out(texts.whole(row[:_STEP_COLUMNS]), row[_STEP_COLUMNS:])
     return [found[int(number)] for number in numbers]
 
 
