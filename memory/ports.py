@@ -63,6 +63,17 @@ class Clock(Protocol):
         ...
 
 
+class Faults(Protocol):
+    """A place for tests to break things: handed to a store, it is told of each named point on the way of a write and
+    may raise there, or end the process. Nothing that ships implements it.
+
+    Points are ``<method>:begun`` (the transaction is open, nothing is written), ``<method>:written`` (all is written,
+    not committed) and ``<method>:committed`` (on the disk, the caller does not know yet). Called in the store's thread.
+    """
+
+    def at(self, point: str) -> None: ...
+
+
 class ContextPolicy(Protocol):
     """A context policy: pure, no I/O, deterministic. One per file in ``memory.policies``."""
 

@@ -11,16 +11,20 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import sqlite3
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from memory.errors import NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull
-from memory.store.migrations import MIGRATIONS, migrate, pending
+from memory.ports import Faults
+from memory.store.migrations import MIGRATIONS, Migration, migrate, pending
 
 T = TypeVar("T")
 READERS = 2
@@ -70,9 +74,12 @@ def _disk_full(path: Path) -> bool:
     return disk.f_bavail == 0
 
 
-def connect(path: Path, *, busy_timeout_s: float, read_only: bool = False) -> sqlite3.Connection:
-    """A connection to an existing file; never creates one. Transactions are explicit."""
-    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+def connect(
+    path: Path, *, busy_timeout_s: float, read_only: bool = False, immutable: bool = False
+) -> sqlite3.Connection:
+    """A connection to an existing file; never creates one. Transactions are explicit. ``immutable``: nothing is locked
+    and no log is looked for, so nobody may write meanwhile."""
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}{'&immutable=1' if immutable else ''}"
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_s, cached_statements=128
     )
@@ -155,8 +162,21 @@ def _sync_folder(folder: Path) -> None:
 class Database:
     """The threads and connections of one open store."""
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        read_only: bool = False,
+        faults: Faults | None = None,
+    ) -> None:
         self.path = path
+        self._source = path
+        """What readers connect to: the file itself, or a private copy of one that lies where nothing can be written."""
+        self._immutable = False
+        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        self._read_only = read_only
+        self._faults = faults
         self._busy_timeout_s = busy_timeout_s
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
@@ -166,13 +186,14 @@ class Database:
         self._closed = False
 
     async def open(self, *, create: bool, check: Callable[[sqlite3.Connection, bool], None]) -> None:
-        """Connect, verify that the file is ours and whole, migrate.
+        """Connect, verify that the file is ours and whole, migrate (a copy, where it is only to be read).
 
         ``check`` is given the connection and whether migrations are to come; it may refuse.
         Raises NotStored when there is no file, StoreCorrupt, StoreTooNew, StoreBusy, StoreFull, StoreFault.
         """
         try:
-            await self._settled(self._writer, lambda: self._open(create, check))
+            opening = self._open_to_read if self._read_only else partial(self._open, create)
+            await self._settled(self._writer, lambda: opening(check))
         except BaseException:
             await self.aclose()
             raise
@@ -183,47 +204,116 @@ class Database:
                 if not create:
                     raise NotStored(f"there is no session store at {self.path}")
                 create_file(self.path, busy_timeout_s=self._busy_timeout_s)
-            log = self.path.with_name(self.path.name + "-wal").exists()
             connection = self._connection = connect(self.path, busy_timeout_s=self._busy_timeout_s)
-            waiting = pending(connection)
-            if waiting and waiting[0] is MIGRATIONS[0]:
-                raise StoreCorrupt(f"{self.path} is empty: not a longstride store", hint="restore it from a copy")
-            _expect_whole(self.path, connection, log=log)
+            waiting = self._expect_ours(connection)
             check(connection, bool(waiting))
             # Only now: a file that is not ours must not be touched.
             _make_durable(connection)
             if waiting:
+                self._point("migrate", "begun")
                 migrate(connection)
+                self._point("migrate", "committed")
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``work`` in one durable transaction. Once called it runs to its end, even if the caller is cancelled."""
+    def _expect_ours(self, connection: sqlite3.Connection) -> list[Migration]:
+        """The migrations to come; refuses what is not a whole store of ours."""
+        log = self._beside("-wal")
+        waiting = pending(connection)
+        if waiting and waiting[0] is MIGRATIONS[0]:
+            raise StoreCorrupt(f"{self.path} is empty: not a longstride store", hint="restore it from a copy")
+        _expect_whole(self._source, connection, log=log)
+        return waiting
+
+    def _open_to_read(self, check: Callable[[sqlite3.Connection, bool], None]) -> None:
+        """Open without changing a stored byte. The kept connection may write, where the folder lets it, so that SQLite
+        takes its log away again when it is closed."""
+        with translated(self.path, reading=True):
+            if not self.path.exists():
+                raise NotStored(f"there is no session store at {self.path}")
+            try:
+                connection = self._keep(connect(self.path, busy_timeout_s=self._busy_timeout_s))
+                waiting = self._expect_ours(connection)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                    raise
+                connection = self._elsewhere()
+                waiting = self._expect_ours(connection)
+            if waiting and self._copies is None:
+                self._copy()
+                connection = self._keep(connect(self._source, busy_timeout_s=self._busy_timeout_s))
+            if waiting:
+                migrate(connection)
+            check(connection, False)
+            connection.execute("PRAGMA query_only = ON")
+
+    def _keep(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        before, self._connection = self._connection, connection
+        if before is not None:
+            before.close()
+        return connection
+
+    def _elsewhere(self) -> sqlite3.Connection:
+        """A connection where SQLite cannot put its files beside the store: a log needs a copy to be applied to."""
+        if self._beside("-wal") or self._beside("-journal"):
+            self._copy()
+            return self._keep(connect(self._source, busy_timeout_s=self._busy_timeout_s))
+        self._immutable = True
+        return self._keep(connect(self._source, busy_timeout_s=self._busy_timeout_s, read_only=True, immutable=True))
+
+    def _beside(self, suffix: str) -> bool:
+        """Whether a log with something in it lies beside the file."""
+        log = self._source.with_name(self._source.name + suffix)
+        return log.exists() and log.stat().st_size > 0
+
+    def _copy(self) -> None:
+        self._copies = tempfile.TemporaryDirectory(prefix="longstride-read-")
+        copy = Path(self._copies.name) / self.path.name
+        for suffix in ("", "-wal", "-journal"):
+            part = self.path.with_name(self.path.name + suffix)
+            if part.exists():
+                shutil.copyfile(part, copy.with_name(copy.name + suffix))
+        self._source, self._immutable = copy, False
+
+    async def write(self, work: Callable[[sqlite3.Connection], T], name: str = "") -> T:
+        """Run ``work`` in one durable transaction. Once called it runs to its end, even if the caller is cancelled.
+        ``name``: of the points that `Faults` is told of."""
         self._ensure_open()
-        return await self._settled(self._writer, lambda: self._transact(work))
+        if self._read_only:
+            raise StoreFault(f"{self.path} was opened to be read, not for writing")
+        return await self._settled(self._writer, lambda: self._transact(work, name))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` on one snapshot."""
         self._ensure_open()
         return await self._settled(self._readers, lambda: self._snapshot(work))
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _point(self, name: str, where: str) -> None:
+        if self._faults is not None and name:
+            self._faults.at(f"{name}:{where}")
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T], name: str) -> T:
         with translated(self.path, reading=False):
             connection = self._connection
             if connection is None:
                 raise StoreFault("the store is closed")
             connection.execute("BEGIN IMMEDIATE")
             try:
+                self._point(name, "begun")
                 result = work(connection)
+                self._point(name, "written")
                 connection.execute("COMMIT")
             except BaseException:
                 _roll_back(connection)
                 raise
+            self._point(name, "committed")
             return result
 
     def _snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with translated(self.path, reading=True):
             connection = getattr(self._local, "connection", None)
             if connection is None:
-                connection = connect(self.path, busy_timeout_s=self._busy_timeout_s, read_only=True)
+                connection = connect(
+                    self._source, busy_timeout_s=self._busy_timeout_s, read_only=True, immutable=self._immutable
+                )
                 self._local.connection = connection
                 self._reading.append(connection)
             connection.execute("BEGIN")
@@ -246,6 +336,9 @@ class Database:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        copies, self._copies = self._copies, None
+        if copies is not None:
+            copies.cleanup()
 
     def _ensure_open(self) -> None:
         if self._closed:

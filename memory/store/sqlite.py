@@ -9,17 +9,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from memory.errors import StoreCorrupt, StoreFault
+from memory.errors import StoreFault
 from memory.plan import Block
+from memory.ports import Faults
 from memory.records import Chunk, Level, View
 from memory.store import owner, reads, writes
+from memory.store.check import CLEAN, Checking, check_opened
 from memory.store.database import BUSY_TIMEOUT_S, Database
 from memory.store.migrations import applied
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
 T = TypeVar("T")
-CLEAN = "store.clean"
-"""Key in ``meta``: "0" from the first write on, "1" again when the store was closed in order."""
 
 
 class SqliteStore:
@@ -38,15 +38,25 @@ class SqliteStore:
         """Whether the mark of a session in use is known to be on the disk."""
 
     @classmethod
-    async def open(cls, path: Path | str, *, create: bool, busy_timeout_s: float = BUSY_TIMEOUT_S) -> SqliteStore:
+    async def open(
+        cls,
+        path: Path | str,
+        *,
+        create: bool,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        read_only: bool = False,
+        checking: Checking | None = None,
+        faults: Faults | None = None,
+    ) -> SqliteStore:
         """Open the store at ``path``; with ``create`` a missing file is made, an existing one is never replaced.
 
-        After an exit that was not clean the file is checked (PRAGMA quick_check).
+        After an exit that was not clean the file is checked (PRAGMA quick_check); ``checking`` is told how that goes.
+        ``read_only``: nothing is written, also where nothing can be; every writing method is a StoreFault.
         Raises NotStored when there is no file, StoreCorrupt for a damaged, empty or foreign one, StoreTooNew,
         StoreBusy, StoreFull, StoreFault.
         """
-        database = Database(Path(path), busy_timeout_s=busy_timeout_s)
-        await database.open(create=create, check=_check)
+        database = Database(Path(path), busy_timeout_s=busy_timeout_s, read_only=read_only, faults=faults)
+        await database.open(create=create and not read_only, check=partial(check_opened, checking=checking))
         return cls(database)
 
     @property
@@ -64,8 +74,8 @@ class SqliteStore:
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._database.read(work)
 
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        result = await self._database.write(partial(self._guarded, work))
+    async def _write(self, work: Callable[[sqlite3.Connection], T], name: str = "") -> T:
+        result = await self._database.write(partial(self._guarded, work), name)
         self._marked = True
         return result
 
@@ -90,7 +100,7 @@ class SqliteStore:
         # Known before it is written: a caller cancelled in between still releases what it took.
         self._token = mine.token
         try:
-            return await self._database.write(lambda connection: owner.take(connection, mine))
+            return await self._database.write(lambda connection: owner.take(connection, mine), "claim")
         except StoreFault:
             self._token = None
             raise
@@ -99,7 +109,7 @@ class SqliteStore:
         """Give the session up; does nothing when it is not owned."""
         token, self._token = self._token, None
         if token is not None:
-            await self._database.write(lambda connection: owner.give_up(connection, token))
+            await self._database.write(lambda connection: owner.give_up(connection, token), "release")
 
     async def owner(self) -> owner.Owner | None:
         """Who holds the session now: a live process, or None."""
@@ -116,16 +126,16 @@ class SqliteStore:
         return await self._read(lambda c: reads.meta(c, key))
 
     async def set_meta(self, values: Mapping[str, str]) -> None:
-        await self._write(lambda c: writes.set_meta(c, values))
+        await self._write(lambda c: writes.set_meta(c, values), "set_meta")
 
     async def add_question(self, question: Question) -> None:
-        await self._write(lambda c: writes.add_question(c, question))
+        await self._write(lambda c: writes.add_question(c, question), "add_question")
 
     async def questions(self) -> list[Question]:
         return await self._read(reads.questions)
 
     async def add_event(self, event: Event) -> None:
-        await self._write(lambda c: writes.add_event(c, event))
+        await self._write(lambda c: writes.add_event(c, event), "add_event")
 
     async def events(self) -> list[Event]:
         return await self._read(reads.events)
@@ -133,13 +143,13 @@ class SqliteStore:
     # -- steps and chunks
 
     async def begin_step(self, intent: Intent) -> None:
-        await self._write(lambda c: writes.begin_step(c, intent))
+        await self._write(lambda c: writes.begin_step(c, intent), "begin_step")
 
     async def pending_intent(self) -> Intent | None:
         return await self._read(reads.pending_intent)
 
     async def commit_step(self, chunk: Chunk, usage: Sequence[UsageRow] = ()) -> None:
-        await self._write(lambda c: writes.commit_step(c, chunk, usage))
+        await self._write(lambda c: writes.commit_step(c, chunk, usage), "commit_step")
 
     async def last_step(self) -> int:
         return await self._read(reads.last_step)
@@ -156,10 +166,10 @@ class SqliteStore:
     # -- what is derived from them
 
     async def add_views(self, views: Sequence[View]) -> None:
-        await self._write(lambda c: writes.add_views(c, views))
+        await self._write(lambda c: writes.add_views(c, views), "add_views")
 
     async def publish_views(self, step: int, up_to_chunk: int | None = None) -> list[View]:
-        return await self._write(lambda c: writes.publish_views(c, step, up_to_chunk))
+        return await self._write(lambda c: writes.publish_views(c, step, up_to_chunk), "publish_views")
 
     async def views(self, numbers: Sequence[int], *, at_step: int | None = None) -> list[View]:
         """By chunk, then level, ascending; see `memory.ports.ChunkStore`."""
@@ -174,7 +184,7 @@ class SqliteStore:
 
     async def add_keys(self, rows: KeyRows) -> None:
         """Idempotent by (encoder, chunk): the first key stays. Raises NotStored for an unknown chunk."""
-        await self._write(lambda c: writes.add_keys(c, rows))
+        await self._write(lambda c: writes.add_keys(c, rows), "add_keys")
 
     async def keys(self, encoder_id: str) -> KeyRows:
         return await self._read(lambda c: reads.keys(c, encoder_id))
@@ -183,20 +193,20 @@ class SqliteStore:
 
     async def add_plan(self, record: PlanRecord) -> None:
         """A plan may be replaced until its step is committed."""
-        await self._write(lambda c: writes.add_plan(c, record))
+        await self._write(lambda c: writes.add_plan(c, record), "add_plan")
 
     async def plans(self, first: int = 1, last: int | None = None) -> list[PlanRecord]:
         return await self._read(lambda c: reads.plans(c, first, last))
 
     async def add_block(self, block: Block) -> None:
         """Blocks are appended in order and kept."""
-        await self._write(lambda c: writes.add_block(c, block))
+        await self._write(lambda c: writes.add_block(c, block), "add_block")
 
     async def blocks(self) -> list[Block]:
         return await self._read(reads.blocks)
 
     async def add_usage(self, row: UsageRow) -> None:
-        await self._write(lambda c: writes.add_usage(c, [row]))
+        await self._write(lambda c: writes.add_usage(c, [row]), "add_usage")
 
     async def usage(self) -> list[UsageRow]:
         return await self._read(reads.usage)
@@ -205,7 +215,7 @@ class SqliteStore:
         """Release the session, mark the exit clean, close. Closing twice is fine; a full disk does not stop it."""
         try:
             if self._touched:
-                await self._write(lambda c: writes.set_meta(c, {CLEAN: "1"}))
+                await self._write(lambda c: writes.set_meta(c, {CLEAN: "1"}), "aclose")
             await self.release()
         except StoreFault:
             # Not clean then: the next open checks the file, which costs time and loses nothing.
@@ -214,17 +224,3 @@ class SqliteStore:
             self._touched = False
             self._token = None
             await self._database.aclose()
-
-
-def _check(connection: sqlite3.Connection, outdated: bool) -> None:
-    """Refuse a damaged file, and to migrate one in use. What is being written now was checked by its owner."""
-    held = owner.current(connection)
-    if held is not None and held.alive():
-        if outdated:
-            raise owner.busy(held)
-        return
-    if reads.meta(connection, CLEAN) in (None, "1"):
-        return
-    problems = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
-    if problems != ["ok"]:
-        raise StoreCorrupt("the store is damaged: " + "; ".join(problems), hint="restore it from a copy")
