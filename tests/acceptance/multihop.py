@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import gzip
 import json
-import re
-import string
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -82,33 +79,6 @@ def visited(steps: Sequence[Step]) -> set[str]:
     """Ids of the pages that these steps read."""
     found = [item for step in steps for item in step.observations if item.tool == "visit" and item.error is None]
     return {source.url.rpartition("/")[2] for item in found for source in item.sources}
-
-
-def short(answer: str) -> str:
-    """The phrase on the first line of an answer."""
-    return answer.partition("\n")[0]
-
-
-def normal(text: str) -> str:
-    """SQuAD's normalisation: lower case, no punctuation, no articles, single spaces."""
-    kept = "".join(char for char in text.lower() if char not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
-
-
-def exact(answer: str, golds: Sequence[str]) -> float:
-    return float(any(normal(answer) == normal(gold) for gold in golds))
-
-
-def f1(answer: str, golds: Sequence[str]) -> float:
-    """Best token F1 over the golds."""
-    return max(_f1(normal(answer).split(), normal(gold).split()) for gold in golds)
-
-
-def _f1(answer: list[str], gold: list[str]) -> float:
-    if not answer or not gold:
-        return float(answer == gold)
-    shared = sum((collections.Counter(answer) & collections.Counter(gold)).values())
-    return 2 * shared / (len(answer) + len(gold))
 
 
 class OneQuery:
