@@ -18,7 +18,7 @@ from memory.records import Level
 from memory.scoring.learned import ModelName, features
 from memory.summaries.config import SummaryConfig
 from runners.fitting import Example
-from runners.replay.evidence import Dialogue, read_dialogues
+from runners.replay.dialogues import Dialogue, read_dialogues
 from runners.replay.planted import build_session, evidence, read_collection
 from runners.replay.prepare import Prepared, Toolkit, encode_queries, prepare
 from runners.replay.readers.files import read_files

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from agent.pricing import ModelPrice
 from runners.errors import UsageFault
-from runners.replay.evidence import EvidenceJob, read_dialogues
+from runners.replay.dialogues import read_dialogues
+from runners.replay.evidence import EvidenceJob
 from runners.replay.generator import QUESTION, Generated
 from runners.replay.longevity import LongevityJob
 from runners.replay.planted import STRIDE, PlantedJob, build_session, read_collection

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from memory.encoders.factory import EncoderConfig
 from runners.errors import UsageFault
-from runners.replay.evidence import READABLE, SHOWN, EvidenceJob, read_dialogues
+from runners.replay.dialogues import read_all, read_dialogues
+from runners.replay.evidence import READABLE, SHOWN, EvidenceJob
 from runners.replay.working import Settings
 from tests.runners.replay.hand import FILLER, tools, variant
 
@@ -80,6 +82,61 @@ def test_locomo(tmp_path: Path) -> None:
     (found,) = read_dialogues(path)
     assert found.recording.steps[1].thought == "[8 May] Bo: I sold the boat a red boat"
     assert [(asked.name, asked.kind, asked.evidence) for asked in found.asked] == [("q0", "category-4", (2,))]
+
+
+def test_all_that_is_asked(tmp_path: Path) -> None:
+    """What cannot be answered is asked too, and broken references are named."""
+    turns = [{"speaker": "Ann", "dia_id": f"D1:{number}", "text": "Hello"} for number in (1, 2, 3)]
+    conversation = {"session_1": turns, "session_2": [{"speaker": "Bo", "dia_id": "D2:1", "text": "Hi"}]}
+    qa = [
+        {"question": "Several?", "answer": 2022, "evidence": ["D1:2; D2:1", "D:1:3", "D01:01"], "category": 2},
+        {"question": "Lost?", "answer": "x", "evidence": ["D", "D9:9"], "category": 1},
+        {"question": "Trap?", "adversarial_answer": "the cat", "evidence": ["D1:1"], "category": 5},
+        {"question": "None?", "answer": "x", "evidence": [], "category": 3},
+    ]
+    (tmp_path / "locomo10.json").write_text(json.dumps([{"conversation": conversation, "qa": qa}]))
+    (found,) = read_all(tmp_path)
+    several, lost, trap, none = found.asked
+    assert (several.answer, several.evidence, several.unresolved) == ("2022", (1, 2, 3, 4), ())
+    assert (lost.evidence, lost.unresolved) == ((), ("D", "D9:9"))
+    assert (trap.answer, trap.evidence, trap.answerable) == ("the cat", (1,), False)
+    assert none.evidence == none.unresolved == ()
+
+
+def test_a_question_is_unanswerable_by_its_id(tmp_path: Path) -> None:
+    row = {**ROW, "question_id": "q7_abs", "question_date": "2023/06/01", "haystack_refs": []}
+    path = write(tmp_path / "q.jsonl", {**row, "haystack_sessions": [TURNS]})
+    ((asked,),) = (found.asked for found in read_all(path))
+    assert (asked.answerable, asked.evidence, asked.asked_on) == (False, (1,), "2023/06/01")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("q.jsonl", '{"question_id": "q1"}', "q.jsonl:1: question: field required"),
+        ("q.jsonl", "[1]", "not a JSON object"),
+        ("q.jsonl", json.dumps({"question_id": "q1", "question": "?"}), "neither haystack_sessions nor haystack_refs"),
+        (
+            "l.json",
+            '[{"conversation": {"session_1": [{"text": "no speaker"}]}, "qa": []}]',
+            "not a LoCoMo conversation",
+        ),
+        ("l.json", '{"a": 1}', "a list of conversations or questions expected"),
+        ("l.json", "[", "not JSON"),
+        ("readme.txt", "", "no questions of LongMemEval or LoCoMo"),
+    ],
+)
+def test_what_is_no_memory_is_refused(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageFault, match=re.escape(said)):
+        list(read_all(tmp_path if name == "readme.txt" else tmp_path / name))
+
+
+def test_of_two_files_one_must_be_named(tmp_path: Path) -> None:
+    for name in ("locomo10.json", "locomo_half.json"):
+        (tmp_path / name).write_text("[]")
+    with pytest.raises(UsageFault, match=r"locomo10\.json and locomo_half\.json"):
+        list(read_all(tmp_path))
 
 
 @pytest.mark.parametrize(("budget", "shown"), [(100_000, 1.0), (30, 0.0)])
