@@ -33,6 +33,7 @@ Status: TypeAlias = Literal[
     "context_exhausted",
     "storage_full",
     "store_busy",
+    "storage_failed",
     "paused",
     "crashed",
     "interrupted",

@@ -162,9 +162,13 @@ class Loop:
     async def commit(self, step: Step, usage: UsageRow | None) -> None:
         """Write the step; from here on it cannot be lost."""
         chunk = await self.memory.ingest(step, [usage] if usage else [])
-        self.tracker.add(chunk.step)
-        self.guards.after(chunk.step)
-        self.bus.emit(StepCommitted(chunk.step))
+        self.committed(chunk.step)
+
+    def committed(self, step: Step) -> None:
+        """A step is on the disk: everything that follows the steps hears of it."""
+        self.tracker.add(step)
+        self.guards.after(step)
+        self.bus.emit(StepCommitted(step))
 
     def new_step(
         self,

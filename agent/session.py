@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from agent.control.registry import REPEATABLE as CONTROL
 from agent.errors import AgentFault, AuthFailed, BackboneFault, Status
 from agent.events import Finished
 from agent.loop import Loop
-from memory.errors import BudgetTooSmall, ContextExhausted, StoreBusy, StoreFull
+from memory.errors import BudgetTooSmall, ContextExhausted, MemoryFault, StoreBusy, StoreFault, StoreFull
 from memory.manager import Memory
 from memory.ports import ChunkStore
 from memory.records import Observation, Step, Usage, add_usage
@@ -52,13 +52,15 @@ class Session:
         self.memory = memory
         self._store = store
         self._loop = loop
+        self._cut_short = False
+        """Whether work here ended before its time: something may be on the disk that nobody here has noticed."""
 
     async def ask(self, question: str) -> Outcome:
         """Put a question, or a further instruction, and work on it. Raises ValueError for an empty one."""
         if not question.strip():
             raise ValueError("the question is empty")
         await self._supervised(self.recover)
-        await self.memory.ask(question)
+        await self._supervised(lambda: self.memory.ask(question))
         self._loop.start_question()
         return await self._work()
 
@@ -76,13 +78,15 @@ class Session:
     async def recover(self) -> Step | None:
         """Bring an interrupted step to its end: run again what only reads, say so of the rest. What crashed the
         program is not tried a second time."""
+        if self._cut_short:
+            for step in await self.memory.catch_up():
+                self._loop.committed(step)
+            self._cut_short = False
         intent = await self._store.pending_intent()
         if intent is None:
             return None
         step = intent.step
-        ended = [event.body.get("status") for event in await self._store.events() if event.kind == "ended"]
-        crashed = bool(ended) and ended[-1] == "crashed"
-        if not crashed and all(call.name in REPEATABLE for call in step.calls):
+        if not await self._crashed() and all(call.name in REPEATABLE for call in step.calls):
             observations = tuple(await self._loop.act(step))
         else:
             observations = tuple(
@@ -96,8 +100,12 @@ class Session:
         await self._event("recovered", {"step": step.number, "interrupted": step.interrupted})
         return step
 
+    async def _crashed(self) -> bool:
+        """Whether the latest run ended by a fault of the program, and was not merely killed."""
+        runs = [event for event in await self._store.events() if event.kind in ("working", "ended")]
+        return bool(runs) and runs[-1].body.get("status") == "crashed"
+
     async def _work(self) -> Outcome:
-        await self._event("working", {"task": self.memory.task})
         status, message = await self._supervised(self._run)
         await self._ended(status, message)
         outcome = await self._outcome(status, message)
@@ -107,35 +115,37 @@ class Session:
     async def _run(self) -> tuple[Status, str]:
         """The loop; faults with a name become a status."""
         try:
+            await self._event("working", {"task": self.memory.task})
             return await self._loop.run()
-        except ContextExhausted as fault:
-            return "context_exhausted", str(fault)
-        except StoreFull as fault:
-            return "storage_full", str(fault)
-        except StoreBusy as fault:
-            return "store_busy", str(fault)
-        except AuthFailed as fault:
-            return "auth", _with_hint(fault)
-        except BackboneFault as fault:
-            return "model_unavailable", _with_hint(fault)
+        except (ContextExhausted, StoreFault, BackboneFault) as fault:
+            self._cut_short = self._cut_short or isinstance(fault, StoreFault)
+            return status_of(fault), _with_hint(fault)
 
     async def _supervised(self, work: Callable[[], Awaitable[T]]) -> T:
         """What ends the work before its time is recorded, a fault of the program with its traceback, and raised."""
         try:
             return await work()
-        except asyncio.CancelledError:
-            await self._ended("interrupted", "interrupted by the user or the host")
-            raise
-        except BudgetTooSmall as fault:
-            await self._ended("context_exhausted", str(fault))
-            raise
-        except Exception:
-            log.exception("session %s crashed", self.name)
-            await self._ended("crashed", traceback.format_exc(limit=-8))
+        except BaseException as fault:
+            self._cut_short = True
+            if isinstance(fault, asyncio.CancelledError):
+                await self._ended("interrupted", "interrupted by the user or the host")
+            elif isinstance(fault, Exception):
+                await self._failed(fault)
             raise
 
+    async def _failed(self, fault: Exception) -> None:
+        status = status_of(fault)
+        if status == "crashed":
+            log.error("session %s crashed", self.name, exc_info=fault)
+        lines = traceback.format_exception(fault, limit=-8)
+        await self._ended(status, "".join(lines) if status == "crashed" else str(fault))
+
     async def _ended(self, status: Status, message: str) -> None:
-        await self._event("ended", {"status": status, "message": message, "task": self.memory.task})
+        """Written down where that is possible: what ended the run may be that nothing can be."""
+        try:
+            await self._event("ended", {"status": status, "message": message, "task": self.memory.task})
+        except StoreFault as fault:
+            log.warning("session %s ended as %s, which could not be recorded: %s", self.name, status, fault)
 
     async def _outcome(self, status: Status, message: str) -> Outcome:
         answer = message if status == "completed" else ""
@@ -163,5 +173,22 @@ INTERRUPTED = (
 )
 
 
-def _with_hint(fault: AgentFault) -> str:
+def status_of(fault: Exception) -> Status:
+    """The status of a run that ``fault`` ends; ``crashed`` for one of the program itself."""
+    return next((status for kind, status in _STATUS.items() if isinstance(fault, kind)), "crashed")
+
+
+_STATUS: Mapping[type[Exception], Status] = {
+    ContextExhausted: "context_exhausted",
+    BudgetTooSmall: "context_exhausted",
+    StoreFull: "storage_full",
+    StoreBusy: "store_busy",
+    StoreFault: "storage_failed",
+    AuthFailed: "auth",
+    BackboneFault: "model_unavailable",
+}
+"""In this order: the first that fits."""
+
+
+def _with_hint(fault: AgentFault | MemoryFault) -> str:
     return f"{fault} ({fault.hint})" if fault.hint else str(fault)

@@ -156,6 +156,11 @@ class Memory:
         """Commit a whole step; when this returns it is on the disk. Key and summaries follow in the background."""
         chunk = make_chunk(clean_step(step), self._given.counter)
         await self._given.store.commit_step(chunk, usage)
+        self._take(chunk)
+        return chunk
+
+    def _take(self, chunk: Chunk) -> None:
+        """A committed chunk becomes part of what is planned with."""
         facts = facts_of(chunk)
         self._state.index.append(facts)
         self._given.policy.ingest(facts)
@@ -163,7 +168,6 @@ class Memory:
             self._state.lexical.add(full_text(chunk.step))
         self._parts.keys.submit([chunk.step.number])
         self._summarise(chunk)
-        return chunk
 
     async def fold(self, first: int, last: int, kind: str, text: str, *, tokens: int = FOLD_TOKENS) -> Block:
         """A text that from the next step on may stand for the steps ``first``-``last``, in the words of whoever folds.
@@ -197,6 +201,19 @@ class Memory:
     async def rebuild_all(self) -> list[Rebuilt]:
         """Every recorded context again, in order."""
         return await rebuild_all(self._parts)
+
+    async def catch_up(self) -> list[Step]:
+        """Take in what is stored but was not noticed here, because the caller was cancelled, or a fault came, between a
+        commit and its return. Returns the steps among it."""
+        state, store = self._state, self._given.store
+        state.questions[:] = await store.questions()
+        state.blocks.extend((await store.blocks())[len(state.blocks) :])
+        late = [facts.number for facts in await store.facts(after=self.steps)]
+        chunks = await store.chunks(late)
+        for chunk in chunks:
+            self._take(chunk)
+        state.index.set_views((chunk, level, tokens, f) for chunk, level, tokens, _, f in await store.view_tokens())
+        return [chunk.step for chunk in chunks]
 
     # -- background work
 
