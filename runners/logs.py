@@ -6,9 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from runners.environment import Secret
+from runners.redact import Redactor
 
-_SHORTEST = 6
-"""A shorter value would cut holes into ordinary text."""
 _CHATTY = ("httpx", "httpcore", "openai", "anthropic", "asyncio")
 
 
@@ -17,14 +16,10 @@ class RedactingFormatter(logging.Formatter):
 
     def __init__(self, secrets: Iterable[Secret], fmt: str | None = None) -> None:
         super().__init__(fmt)
-        values = {secret.reveal() for secret in secrets}
-        self._values = sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
+        self._redact = Redactor(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        for value in self._values:
-            text = text.replace(value, "***")
-        return text
+        return self._redact(super().format(record))
 
 
 def setup_logging(level: str, secrets: Mapping[str, Secret] | None = None) -> None:

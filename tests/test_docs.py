@@ -10,11 +10,12 @@ import pytest
 
 from memory.policies.registry import POLICIES
 from runners.choices import packaged_names
-from runners.cli.app import COMMANDS
+from runners.cli.app import COMMANDS, GROUPS
 from runners.health import Check
 from runners.replay.report import ReplayReport
 from runners.replay.rows import CurveRow, DifferenceRow, ReplayRow, SessionRow
 from runners.report import CitationReport, RunReport, ShowReport, StepReport
+from runners.sessions.catalogue import SessionEntry
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -27,6 +28,11 @@ def text() -> str:
 
 @pytest.mark.parametrize("command", [function.__name__.replace("_", "-") for function in COMMANDS])
 def test_every_command_is_documented(command: str) -> None:
+    assert f"`longstride {command}" in text()
+
+
+@pytest.mark.parametrize("command", [f"{group} {name}" for group, (_, names) in GROUPS.items() for name in names])
+def test_every_command_of_a_group_is_documented(command: str) -> None:
     assert f"`longstride {command}" in text()
 
 
@@ -56,6 +62,7 @@ REPORTS = (
     CitationReport,
     ShowReport,
     StepReport,
+    SessionEntry,
     Check,
     ReplayReport,
     ReplayRow,

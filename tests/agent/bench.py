@@ -119,6 +119,8 @@ class Setup:
     clock: FakeClock = field(default_factory=FakeClock)
     policy: str = "pace"
     options: Mapping[str, object] | None = None
+    record: bool = True
+    """Keep every event in ``events``."""
 
 
 @asynccontextmanager
@@ -131,7 +133,8 @@ async def bench(
     counter, dialect = ScriptCounter(), NativeDialect(today="2026-01-31")
     events: list[AnyEvent] = []
     bus = Bus()
-    bus.subscribe(events.append)
+    if setup.record:
+        bus.subscribe(events.append)
     spending = Spending(setup.limits, setup.clock, store, await store.usage())
     control = control_for(setup.policy)
     toolset = Toolset([*tools, Glimpse(Recall(store, counter)), *control.tools])

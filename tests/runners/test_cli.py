@@ -35,6 +35,11 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     for command in app.COMMANDS:
         assert command.__name__.replace("_", "-") in out
         assert run(capsys, command.__name__.replace("_", "-"), "--help")[0] == 0
+    for group, (_, names) in app.GROUPS.items():
+        assert group in out
+        for name in names:
+            assert name in run(capsys, group, "--help")[1]
+            assert run(capsys, group, name, "--help")[0] == 0
 
 
 def test_no_command_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:

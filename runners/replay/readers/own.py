@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic import JsonValue as AnyJson
 
 from memory.ingest import clean_step
-from memory.records import ErrorKind, Observation, Source, Step, StepKind, ToolCall
+from memory.records import ChunkRef, ErrorKind, Observation, Source, Step, StepKind, ToolCall
 from memory.store.sqlite import SqliteStore
 from memory.stored import Question
 from runners.errors import UsageFault
@@ -33,6 +33,15 @@ class _Source(BaseModel):
     title: str = ""
 
 
+class _Ref(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    chunk: int
+    part: int = 1
+    query: str = ""
+    last: int = 0
+
+
 class _Observation(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -41,6 +50,7 @@ class _Observation(BaseModel):
     text: str
     error: ErrorKind | None = None
     sources: list[_Source] = Field(default_factory=list)
+    refs: list[_Ref] = Field(default_factory=list)
 
 
 class _Row(BaseModel):
@@ -55,6 +65,9 @@ class _Row(BaseModel):
     observations: list[_Observation] = Field(default_factory=list)
     answer: str = ""
     interrupted: bool = False
+    created: float = 0.0
+    asked: str = ""
+    """Of an exported session: the question that the first step of a task worked on."""
 
 
 def is_session(path: Path) -> bool:
@@ -86,7 +99,8 @@ async def _session(path: Path) -> Recording:
 def read_rows(rows: Sequence[tuple[int, object]], where: str) -> Recording | str:
     """A session from the lines of its trajectory file; the first problem as text.
 
-    A trajectory holds its questions only where they were answered; a task that was not has an empty one.
+    A trajectory holds its questions only where they were answered (``question``), or were asked (``asked``, of exported
+    sessions); a task without either has an empty one.
     """
     steps: list[Step] = []
     asked: dict[int, tuple[int, str]] = {}
@@ -102,7 +116,7 @@ def read_rows(rows: Sequence[tuple[int, object]], where: str) -> Recording | str
             return f"{where}:{number}: step {row.step} does not follow step {len(steps)}"
         steps.append(_step(row))
         start, text = asked.get(row.task, (row.step, ""))
-        asked[row.task] = (start, row.question or text)
+        asked[row.task] = (start, row.asked or text or row.question)
     questions = tuple(Question(task, text, start, 0.0) for task, (start, text) in sorted(asked.items()))
     return Recording(Path(where).resolve().parent.name, "sessions", tuple(steps), questions)
 
@@ -110,8 +124,15 @@ def read_rows(rows: Sequence[tuple[int, object]], where: str) -> Recording | str
 def _step(row: _Row) -> Step:
     calls = tuple(ToolCall(call.id, call.name, call.arguments) for call in row.calls)
     observations = tuple(
-        Observation(o.call, o.tool, o.text, o.error, tuple(Source(s.url, s.title) for s in o.sources))
+        Observation(
+            o.call,
+            o.tool,
+            o.text,
+            o.error,
+            tuple(Source(s.url, s.title) for s in o.sources),
+            tuple(ChunkRef(r.chunk, r.part, r.query, r.last) for r in o.refs),
+        )
         for o in row.observations
     )
-    step = Step(row.step, row.kind, row.thought, calls, observations, row.answer, row.question, row.task)
-    return clean_step(step)
+    texts = (row.kind, row.thought, calls, observations, row.answer, row.question)
+    return clean_step(Step(row.step, *texts, row.task, row.created, row.interrupted))

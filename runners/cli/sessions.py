@@ -1,0 +1,180 @@
+"""``longstride sessions``: what sessions there are, one in detail, one for elsewhere, and removing them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from runners.cli.options import JsonFile
+from runners.cli.run import SessionName
+from runners.cli.show import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runners.folders import SessionFolder
+    from runners.sessions.catalogue import SessionEntry
+
+Form = Annotated[
+    Literal["jsonl", "alibaba", "openai", "atif", "tar"],
+    typer.Option(
+        "--format",
+        help="jsonl: our own steps; alibaba: the jsonl of the DeepResearch family; openai: chat messages; atif: ATIF "
+        "v1.7; tar: the whole folder.",
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--out", metavar="FILE", help="Where it goes; `-` for stdout. Default: named by session and format."),
+]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[SESSION]...", help="By name, beginning of it, or folder.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+OlderThan = Annotated[
+    str | None, typer.Option("--older-than", metavar="AGE", help="Without activity for longer: 30d, 12h, 2w.")
+]
+Keep = Annotated[int, typer.Option("--keep", min=0, metavar="N", help="The latest N sessions stay.")]
+StatusOption = Annotated[
+    str | None, typer.Option("--status", metavar="NAMES", help="Only these, as in `completed,broken`.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")]
+
+
+def list_sessions(status: StatusOption = None, json_file: JsonFile = None) -> None:
+    """List the sessions, latest first: status, steps, size, policy, question; broken ones say why."""
+    from dataclasses import asdict
+
+    from runners.environment import forget_secrets, read_environment
+    from runners.report import write_json
+    from runners.sessions.catalogue import catalogue
+
+    environment = read_environment()
+    forget_secrets()
+    wanted = _statuses(status)
+    entries = [entry for entry in catalogue(environment.home) if not wanted or entry.status in wanted]
+    if json_file:
+        write_json({"sessions": [asdict(entry) for entry in entries]}, json_file)
+    if json_file != "-":
+        _print(entries)
+
+
+def export(session: SessionName, form: Form = "jsonl", out: Target = None) -> None:
+    """Write a session to a file for elsewhere: sanitised, and without the secrets that are known or look like keys."""
+    from runners.environment import forget_secrets, read_environment
+    from runners.folders import find_folder
+    from runners.redact import Redactor
+    from runners.sessions.export import export as write
+
+    environment = read_environment()
+    forget_secrets()
+    folder = find_folder(environment.home, session)
+    path = write(folder, form, out, Redactor(environment.secrets.values(), shapes=True))
+    if path is not None:
+        typer.echo(str(path))
+
+
+def rm(
+    names: Names = None,
+    older_than: OlderThan = None,
+    keep: Keep = 0,
+    status: StatusOption = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove sessions and everything of them: by name, or all that --older-than, --keep and --status leave over.
+
+    A session that a process holds is refused.
+    """
+    from memory.errors import StoreBusy
+    from runners.environment import forget_secrets, read_environment
+    from runners.folders import SessionFolder
+    from runners.sessions.remove import finish, remove
+
+    environment = read_environment()
+    forget_secrets()
+    folders = _chosen(environment.home, names, older_than, keep, status)
+    if not folders or dry_run:
+        typer.echo("\n".join([*(f"would remove {folder.path}" for folder in folders), f"{len(folders)} sessions"]))
+        return
+    if not yes:
+        shown = ", ".join(folder.name for folder in folders[:5]) + (", …" if len(folders) > 5 else "")
+        typer.confirm(f"Remove {len(folders)} session(s) for good: {shown}?", abort=True, err=True)
+    refused: StoreBusy | None = None
+    for folder in folders:
+        try:
+            remove(SessionFolder(folder.path), environment.home)
+        except StoreBusy as fault:
+            refused = fault
+            typer.echo(f"{folder.name}: not removed: {fault}", err=True)
+        else:
+            typer.echo(f"removed {folder.name}")
+    finish(environment.home)
+    if refused is not None:
+        raise typer.Exit(1)
+
+
+def _chosen(
+    home: Path, names: Sequence[str] | None, older_than: str | None, keep: int, status: str | None
+) -> list[SessionFolder]:
+    """The sessions that the arguments mean. Raises UsageFault for none, NotStored for an unknown name."""
+    from pathlib import Path as FilePath
+
+    from runners.errors import UsageFault
+    from runners.folders import SessionFolder
+    from runners.sessions.catalogue import catalogue
+    from runners.sessions.remove import Retention, age, known_folder
+
+    rules = older_than is not None or keep or status
+    if names and rules:
+        raise UsageFault("either names, or --older-than, --keep and --status")
+    if names:
+        return list(dict.fromkeys(known_folder(home, name) for name in names))
+    if not rules:
+        raise UsageFault("which session?", hint="name it, or say --older-than, --keep or --status")
+    retention = Retention(age(older_than) if older_than else None, keep, _statuses(status))
+    return [SessionFolder(FilePath(entry.folder)) for entry in retention.chosen(catalogue(home))]
+
+
+def _statuses(given: str | None) -> frozenset[str]:
+    from typing import get_args
+
+    from agent.errors import Status
+    from runners.sessions.catalogue import BROKEN, RUNNING
+    from runners.sessions.remove import check_statuses
+
+    return check_statuses(given, (*get_args(Status), BROKEN, RUNNING, "open", "new"))
+
+
+def _print(entries: Sequence[SessionEntry]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from runners.meter import one_line
+
+    console = Console()
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("session", "status", "steps", "size", "policy", "last activity", "question"):
+        numeric = title in ("steps", "size")
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold", no_wrap=title == "session")
+    for entry in entries:
+        about = one_line(entry.problem if entry.status == "broken" else entry.question, 120)
+        style = "red" if entry.status == "broken" else ""
+        cells = (entry.session, entry.status, f"{entry.steps:,}", size_text(entry.bytes), entry.policy, entry.when)
+        table.add_row(*(Text(one_line(cell, 80), style) for cell in cells), Text(about, style))
+    console.print(table)
+    console.print(Text(f"{len(entries)} sessions, {size_text(sum(entry.bytes for entry in entries))}", "dim"))
+
+
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    value = float(count)
+    for unit in ("B", "KB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+SESSIONS = {"list": list_sessions, "show": show, "export": export, "rm": rm}

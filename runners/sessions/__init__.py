@@ -1,0 +1,1 @@
+"""Sessions as files: what there is, taking one elsewhere, removing one."""

@@ -1,0 +1,131 @@
+"""Removing sessions: by name, or by age, number and status; never one that a process holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory.errors import MemoryFault, StoreBusy
+from memory.store.sqlite import SqliteStore
+from runners.errors import UsageFault
+from runners.folders import SessionFolder, find_folder
+from runners.sessions.catalogue import GOING, SessionEntry, session_folders
+
+_AGE = re.compile(r"(\d+)\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which sessions go: all conditions hold together. ``older_than`` in seconds since the last activity; ``keep``: the
+    latest so many stay, whatever else; ``statuses`` empty: any."""
+
+    older_than: float | None = None
+    keep: int = 0
+    statuses: frozenset[str] = frozenset()
+
+    def chosen(self, entries: Sequence[SessionEntry], now: float | None = None) -> list[SessionEntry]:
+        """Those of ``entries`` (latest first) that go, oldest first; one that is held stays."""
+        moment = time.time() if now is None else now
+        found = [
+            entry
+            for entry in entries[self.keep :]
+            if not entry.held
+            and (not self.statuses or entry.status in self.statuses)
+            and (self.older_than is None or moment - entry.last_activity > self.older_than)
+        ]
+        return found[::-1]
+
+
+def age(text: str) -> float:
+    """``30d``, ``12h``, ``2w`` in seconds. Raises UsageFault."""
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageFault(f"--older-than {text}: not an age", hint="a number and s, m, h, d or w, as in 30d")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
+def known_folder(home: Path, name: str) -> SessionFolder:
+    """A session by name, beginning or folder, a broken one by its whole name. Raises NotStored."""
+    broken = home / "runs" / name
+    if name and Path(name).name == name and broken in session_folders(home):
+        return SessionFolder(broken)
+    return find_folder(home, name)
+
+
+def remove(folder: SessionFolder, home: Path) -> None:
+    """Remove every file of a session. Raises StoreBusy when a process holds it, UsageFault where files cannot go.
+
+    One below ``home`` goes with its whole folder, which first gets a name that no session has: a crash half way leaves
+    nothing that looks like a session, and the next removal finishes it. Elsewhere only our own files go.
+    """
+    try:
+        asyncio.run(_detach(folder, home))
+    except OSError as fault:
+        raise UsageFault(f"{folder.path}: cannot be removed: {fault.strerror or fault}") from fault
+    finish(home)
+
+
+async def _detach(folder: SessionFolder, home: Path) -> None:
+    """Take the session out of sight while we are its only owner."""
+    store = await _claimed(folder)
+    try:
+        if _is_ours(folder.path, home):
+            folder.path.rename(folder.path.with_name(f"{folder.name}.removing-{secrets.token_hex(4)}"))
+        else:
+            for aside in folder.path.glob("trajectory.*.old"):
+                aside.unlink()
+            folder.discard()
+    finally:
+        if store is not None:
+            await store.aclose()
+
+
+async def _claimed(folder: SessionFolder) -> SqliteStore | None:
+    """Own the session; None for one that cannot be opened, which nobody can hold."""
+    try:
+        store = await SqliteStore.open(folder.store, create=False)
+    except StoreBusy:
+        raise
+    except MemoryFault:
+        return None
+    try:
+        await store.claim("remove")
+    except StoreBusy:
+        await store.aclose()
+        raise
+    except MemoryFault:
+        await store.aclose()
+        return None
+    return store
+
+
+def _is_ours(path: Path, home: Path) -> bool:
+    return path.resolve().parent == (home / "runs").resolve()
+
+
+def finish(home: Path) -> None:
+    """Remove what an earlier removal left half done."""
+    runs = home / "runs"
+    if not runs.is_dir():
+        return
+    for path in runs.iterdir():
+        if GOING.search(path.name):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
+
+
+def check_statuses(given: str | None, known: Collection[str]) -> frozenset[str]:
+    """``completed,broken`` as a set. Raises UsageFault for one that does not exist."""
+    wanted = frozenset(part.strip() for part in (given or "").split(",") if part.strip())
+    unknown = sorted(wanted - set(known))
+    if unknown:
+        raise UsageFault(f"--status {','.join(unknown)}: no such status", hint=", ".join(sorted(known)))
+    return wanted

@@ -1,0 +1,169 @@
+"""Long sessions with large observations, measured from outside: memory, descriptors, threads, time a step, the store.
+
+``python -m tests.soak.run 10000`` runs one and prints its figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import quantiles
+
+from agent.limits import LimitsConfig
+from memory.config import MemoryConfig
+from memory.records import Observation, Reply, Request, Source, ToolCall
+from memory.summaries.config import SummaryConfig
+from runners.trajectory import TrajectoryFile
+from tests.agent.bench import AnyArguments, Bench, FakeTool, Setup, bench
+from tests.memory.sessions import page
+from tools.base import CallContext
+
+KEY_BYTES = 4 * 256
+"""Of one key of the hashing encoder."""
+CHARS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The process after ``step`` steps. ``rss``: bytes; ``children``: child processes of the summariser."""
+
+    step: int
+    rss: int
+    descriptors: int
+    threads: int
+
+
+@dataclass(slots=True)
+class Soak:
+    """What was measured. ``seconds``: of every step, all of it but the making of its page."""
+
+    samples: list[Sample] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    text_bytes: int = 0
+    store_bytes: int = 0
+    statuses: list[str] = field(default_factory=list)
+    pending: int = 0
+    """Summaries that were still to be made when the last step was done."""
+
+    def p95(self, last: int) -> float:
+        """Seconds of the 95th percentile of the ``last`` steps."""
+        return quantiles(self.seconds[-last:], n=20)[-1]
+
+
+class Pages(FakeTool):
+    """Every call is a page of its own, from a stock of sentences."""
+
+    def __init__(self, chars: int) -> None:
+        super().__init__("visit")
+        self.stock = [page(seed, 12) for seed in range(4_000)]
+        self.chars = chars
+        self.count = 0
+        self.bytes = 0
+        self.making = 0.0
+
+    async def run(self, arguments: AnyArguments, context: CallContext) -> Observation:
+        started = time.perf_counter()
+        self.count += 1
+        rng = random.Random(self.count)
+        text = "\n".join(rng.choices(self.stock, k=self.chars // 800))
+        text = (text + "\n" + " ".join(rng.choices(self.stock, k=20)))[: self.chars]
+        self.bytes += len(text)
+        self.making += time.perf_counter() - started
+        url = f"http://x.test/{self.count}"
+        return Observation(context.call_id, self.name, text, sources=(Source(url, f"Page {self.count}"),))
+
+
+class Visits:
+    """A model that visits page after page and never answers; it keeps nothing of what it is sent."""
+
+    name = model = "visits"
+    window = 131_072
+    supports_tools = supports_schema = True
+    supports_images = False
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def complete(self, request: Request) -> Reply:
+        self.count += 1
+        call = ToolCall("p0", "visit", {"urls": [f"http://x.test/{self.count}"]})
+        return Reply(f"next, page {self.count}", tool_calls=(call,), stop_reason="tool_calls")
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def soak(
+    folder: Path, steps: int, *, every: int, chars: int = CHARS, budget: int = 32_000, summaries: bool = True
+) -> Soak:
+    """A session of ``steps`` steps in ``folder``, sampled ``every`` so many."""
+    made, pages = Soak(), Pages(chars)
+    setup = Setup(
+        limits=LimitsConfig(max_steps=steps),
+        memory=MemoryConfig(budget=budget),
+        summaries=SummaryConfig(kind="extractive" if summaries else "off"),
+        record=False,
+    )
+    store = folder / "session.sqlite"
+    async with bench(store, Visits(), [pages], setup) as session:
+        session.loop.bus.subscribe(TrajectoryFile(folder / "trajectory.jsonl").on_event)
+        await session.memory.ask("Which of the places described was surveyed first?")
+        await _steps(session, pages, made, steps, every)
+        made.pending = session.memory.pending_summaries
+    made.text_bytes = pages.bytes
+    made.store_bytes = store.stat().st_size
+    return made
+
+
+async def _steps(session: Bench, pages: Pages, made: Soak, steps: int, every: int) -> None:
+    while session.memory.steps < steps:
+        started, making = time.perf_counter(), pages.making
+        await session.loop.step()
+        made.seconds.append(time.perf_counter() - started - (pages.making - making))
+        if session.memory.steps % every == 0:
+            gc.collect()
+            made.samples.append(sample(session.memory.steps))
+
+
+def sample(step: int) -> Sample:
+    """This process now. Needs /proc."""
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    return Sample(step, resident, descriptors, threading.active_count())
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def main() -> None:
+    steps = int(sys.argv[1])
+    summaries = "--no-summaries" not in sys.argv
+    with folder() as path:
+        started = time.monotonic()
+        made = asyncio.run(soak(path, steps, every=max(1, steps // 20), summaries=summaries))
+        wall = time.monotonic() - started
+    for one in made.samples:
+        print(json.dumps(asdict(one)))  # noqa: T201
+    last = min(500, steps)
+    print(  # noqa: T201
+        f"{wall:.0f} s; p95 of the last {last}: {made.p95(last) * 1000:.1f} ms; store {made.store_bytes / 1e6:.1f} MB,"
+        f" text {made.text_bytes / 1e6:.1f} MB; {made.pending} summaries pending"
+    )
+
+
+if __name__ == "__main__":
+    main()
