@@ -127,7 +127,12 @@ def stored_config(tree: Mapping[str, JsonValue], origin: str) -> RunConfig:
 
 def config_hash(config: RunConfig) -> str:
     """SHA-256 (hex) of the canonical JSON of the configuration, labels left out. It never held a secret."""
-    tree = _without_labels(config_tree(config))
+    return tree_hash(config_tree(config))
+
+
+def tree_hash(config: JsonValue) -> str:
+    """`config_hash` of a configuration as it is stored."""
+    tree = _without_labels(config)
     canonical = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 

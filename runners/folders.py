@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import yaml
+
 from memory.errors import NotStored
+from memory.records import JsonValue
 from runners.errors import UsageFault
 
 STORE, CONFIG, TRAJECTORY = "session.sqlite", "config.yaml", "trajectory.jsonl"
@@ -40,24 +44,37 @@ class SessionFolder:
     def workspace(self) -> Path:
         return self.path / "files"
 
+    def write_config(self, tree: Mapping[str, JsonValue]) -> None:
+        """The settings for people to read; the store holds those in force."""
+        self.config.write_text(yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True), encoding="utf-8")
+
     def discard(self) -> None:
         """Remove what opening a session wrote, and the folder when nothing else is in it."""
         for name in (STORE, f"{STORE}-wal", f"{STORE}-shm", CONFIG, TRAJECTORY):
             (self.path / name).unlink(missing_ok=True)
+        self.leave_empty()
+
+    def leave_empty(self) -> None:
+        """Remove the folder when nothing is in it."""
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
 
 def new_folder(home: Path, out: Path | None = None) -> SessionFolder:
-    """A new session folder: ``out`` itself, or one below ``home``. Raises UsageFault where a session already is."""
+    """A new session folder: ``out`` itself, or one below ``home``. Raises UsageFault where no folder can be.
+
+    Whether a session is there already is asked by whoever opens it, as its owner."""
     path = out if out is not None else home / "runs" / session_name()
-    if (path / STORE).exists():
-        raise UsageFault(f"{path} already holds a session", hint=f"continue it with `longstride resume {path}`")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise UsageFault(f"cannot make {path}: {fault.strerror or fault}") from fault
     return SessionFolder(path)
+
+
+def already_there(path: Path) -> UsageFault:
+    """What is said where a new session would go on top of another."""
+    return UsageFault(f"{path} already holds a session", hint=f"continue it with `longstride resume {path}`")
 
 
 def find_folder(home: Path, session: str) -> SessionFolder:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 from agent.events import AnyEvent, StepCommitted
 from memory.records import JsonValue, Step
+
+log = logging.getLogger(__name__)
+_BLOCK = 65_536
 
 
 def step_row(step: Step) -> dict[str, JsonValue]:
@@ -26,7 +33,6 @@ def step_row(step: Step) -> dict[str, JsonValue]:
                 "text": o.text,
                 "error": o.error,
                 "sources": [{"url": s.url, "title": s.title} for s in o.sources],
-                "refs": [{"chunk": r.chunk, "part": r.part, "query": r.query, "last": r.last} for r in o.refs],
             }
             for o in step.observations
         ],
@@ -41,15 +47,25 @@ class TrajectoryFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._behind = False
+        """Whether a line could not be written: those after it would leave a gap, so they wait for the next opening."""
 
-    def whole_lines(self) -> int:
-        """How many steps the file holds, after half a line at its end is cut off."""
+    def mend(self, steps: int) -> int:
+        """How many steps the file holds, after half a line at its end is cut off.
+
+        A file that is no beginning of a session of ``steps`` steps (the store was put back from a copy, or the file
+        edited) is kept under another name.
+        """
         if not self._path.exists():
             return 0
         with self._path.open("rb+") as file:
-            data = file.read()
-            file.truncate(data.rfind(b"\n") + 1)
-        return data.count(b"\n")
+            held = _last_number(file)
+        if held is not None and held <= steps:
+            return held
+        aside = next(path for number in count(1) if not (path := self._path.with_suffix(f".{number}.old")).exists())
+        self._path.rename(aside)
+        log.warning("%s does not fit its session: kept as %s, and written anew", self._path, aside.name)
+        return 0
 
     def append(self, steps: Iterable[Step]) -> None:
         """Write what a crash left out."""
@@ -57,9 +73,42 @@ class TrajectoryFile:
             out.writelines(_line(step) for step in steps)
 
     def on_event(self, event: AnyEvent) -> None:
-        """Listener of the bus."""
-        if isinstance(event, StepCommitted):
+        """Listener of the bus. What cannot be written is written at the next opening."""
+        if not isinstance(event, StepCommitted) or self._behind:
+            return
+        try:
             self.append([event.step])
+        except OSError as fault:
+            self._behind = True
+            log.warning("%s stays behind from step %d on: %s", self._path, event.step.number, fault)
+
+
+def _last_number(file: BinaryIO) -> int | None:
+    """Step of the last whole line, 0 in an empty file, None when it is no line of ours; cuts half a line off."""
+    end = _line_start(file, file.seek(0, os.SEEK_END))
+    file.truncate(end)
+    if end == 0:
+        return 0
+    start = _line_start(file, end - 1)
+    file.seek(start)
+    try:
+        row = json.loads(file.read(end - start))
+    except ValueError:
+        return None
+    number = row.get("step") if isinstance(row, dict) else None
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def _line_start(file: BinaryIO, end: int) -> int:
+    """Offset behind the last line break before ``end``, found from the back: the file may be large."""
+    while end > 0:
+        first = max(0, end - _BLOCK)
+        file.seek(first)
+        found = file.read(end - first).rfind(b"\n")
+        if found >= 0:
+            return first + found + 1
+        end = first
+    return 0
 
 
 def _line(step: Step) -> str:

@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-import yaml
-
 from agent.backbones.base import Backbone
 from agent.backbones.factory import BackboneConfig, make_backbone
 from agent.control.registry import control_for
@@ -28,9 +26,10 @@ from memory.encoders.factory import make_encoder
 from memory.errors import StoreCorrupt
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
-from memory.ports import BlockMaker, ChunkStore, Clock, Encoder, TokenCounter
+from memory.ports import BlockMaker, ChunkStore, Clock, Encoder, Faults, TokenCounter
 from memory.recall import Recall
 from memory.records import Step
+from memory.store.check import Checking
 from memory.store.sqlite import SqliteStore
 from memory.stored import Event, UsageRow
 from memory.summaries.build import build_worker
@@ -39,18 +38,18 @@ from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from runners.changes import changed_config, differences
 from runners.clock import SystemClock
-from runners.config import RunConfig, config_hash, config_tree, stored_config
+from runners.config import RunConfig, config_hash, config_tree, stored_config, tree_hash
 from runners.environment import Environment
 from runners.errors import ConfigError
 from runners.extracting import goal_extractor
-from runners.folders import SessionFolder
+from runners.folders import SessionFolder, already_there
 from runners.pictures import PICTURE_TOKENS, read_pictures
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
 
 ENCODER_KEY = "OPENAI_API_KEY"
 """The key that a `/v1/embeddings` server is sent."""
-ASKED = "asked"
+ASKED, SETTINGS = "asked", "settings"
 PROVIDERS = frozenset({"openai", "anthropic", "local"})
 """Backbone kinds whose reported prompt tokens calibrate our counter."""
 
@@ -70,6 +69,9 @@ class SessionRequest:
     changes: tuple[str, ...] = ()
     """``key.path=value`` options over the stored configuration; with ``config`` None only."""
     progress: Callable[[int, int], None] | None = None
+    checking: Checking | None = None
+    """Told while the store is checked after an exit that was not clean."""
+    faults: Faults | None = None
     backbone: Backbone | None = None
     """Stands in for the configured one: for tests and hosts. The caller closes it."""
 
@@ -90,21 +92,28 @@ class OpenSession:
 async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
     """Open (or, with a config, create) the session of a folder as its only owner. Everything is closed at the end.
 
-    Raises UsageFault, ConfigError, AuthFailed, StoreBusy when another process owns it. A new session that cannot be
-    opened whole leaves nothing behind.
+    Raises UsageFault where a configuration is given and a session already is, ConfigError, AuthFailed, StoreBusy when
+    another process owns it. A new session that cannot be opened whole leaves nothing behind.
     """
     unfinished = ExitStack()
     async with AsyncExitStack() as stack:
         stack.enter_context(unfinished)
-        if request.config is not None and not request.folder.store.exists():
-            unfinished.callback(request.folder.discard)
+        if request.config is not None:
+            unfinished.callback(request.folder.leave_empty)
         if request.config is not None and request.backbone is None:
             # a missing key, or a dialect that the model cannot speak, must be said before a store exists
             _check_dialect(request.config)
             stack.push_async_callback(make_backbone(request.config.backbone, request.environment.variables()).aclose)
-        store = await SqliteStore.open(request.folder.store, create=request.config is not None)
+        store = await SqliteStore.open(
+            request.folder.store, create=request.config is not None, checking=request.checking, faults=request.faults
+        )
         stack.push_async_callback(store.aclose)
         await store.claim("run")
+        if request.config is not None:
+            # asked of the owner only: whoever came second must not take the first one's session for an empty one
+            if await store.meta(SETTINGS) is not None:
+                raise already_there(request.folder.path)
+            unfinished.callback(request.folder.discard)
         config, inputs = await _settle(request, store)
         opened = await _build(request, store, config, inputs, stack)
         unfinished.pop_all()
@@ -180,25 +189,31 @@ async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfi
         await store.set_meta({"today": datetime.now(UTC).date().isoformat(), ASKED: request.question})
         await _write_down(request.folder, store, request.config, inputs)
         return request.config, inputs
-    settings = await store.meta("settings")
+    settings = await store.meta(SETTINGS)
     if settings is None:
-        raise StoreCorrupt(f"{request.folder.store} holds no settings: its session was never opened whole")
+        raise StoreCorrupt(
+            f"{request.folder.store} holds no settings: its session was never opened whole",
+            hint="start it again with `longstride run --out`",
+        )
     tree = json.loads(settings)
+    if tree_hash(tree["config"]) != await store.meta("config_hash"):
+        raise ConfigError(f"session {request.folder.name}: its settings are not those it wrote down")
     inputs = request.inputs or Inputs(corpus=tree["inputs"]["corpus"], files=tuple(tree["inputs"]["files"]))
     config = stored_config(tree["config"], request.folder.name)
     if request.changes:
         before, config = config, changed_config(config, request.changes)
         changed = differences(before, config)
         if changed:
-            await _write_down(request.folder, store, config, inputs)
+            # said before it is done: a change that is in force is always on record
             await store.add_event(Event("config_changed", time.time(), {"changed": changed}))
+            await _write_down(request.folder, store, config, inputs)
     return config, inputs
 
 
 async def _write_down(folder: SessionFolder, store: SqliteStore, config: RunConfig, inputs: Inputs) -> None:
     tree = {"config": config_tree(config), "inputs": asdict(inputs)}
-    await store.set_meta({"settings": json.dumps(tree), "config_hash": config_hash(config)})
-    folder.config.write_text(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    await store.set_meta({SETTINGS: json.dumps(tree), "config_hash": config_hash(config)})
+    folder.write_config(tree)
 
 
 async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore, pictures: int) -> Window:
@@ -239,7 +254,7 @@ async def _steps(store: SqliteStore, memory: Memory) -> list[Step]:
 
 async def _trajectory(request: SessionRequest, store: SqliteStore, memory: Memory) -> None:
     trajectory = TrajectoryFile(request.folder.trajectory)
-    missing = range(trajectory.whole_lines() + 1, memory.steps + 1)
+    missing = range(trajectory.mend(memory.steps) + 1, memory.steps + 1)
     trajectory.append([chunk.step for chunk in await store.chunks(missing)])
     request.bus.subscribe(trajectory.on_event)
 

@@ -16,6 +16,7 @@ from memory.records import Chunk, Level, View
 from memory.store import owner, reads, writes
 from memory.store.check import CLEAN, Checking, check_opened
 from memory.store.database import BUSY_TIMEOUT_S, Database
+from memory.store.fork import copy_beginning
 from memory.store.migrations import applied
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
@@ -119,6 +120,13 @@ class SqliteStore:
     async def schema(self) -> int:
         """Number of the newest migration in the file."""
         return await self._read(applied)
+
+    async def fork(self, path: Path, step: int) -> None:
+        """Make a store at ``path`` that holds the beginning of this one, up to ``step`` (0: the first question only).
+
+        Raises NotStored for a step that is not there, StoreFault where a file already is.
+        """
+        await self._database.derive(path, lambda connection, uri: copy_beginning(connection, uri, step))
 
     # -- the session
 

@@ -106,10 +106,13 @@ def resume(
 def work(request: SessionRequest, question: str | None, json_file: str | None, quiet: bool) -> None:
     """Run to an outcome, show it, write it; exits with the code of its status."""
     import asyncio
+    from dataclasses import replace
 
+    from runners.checking import tell_checking
     from runners.live import show_report, watch
     from runners.report import to_json, write_json
 
+    request = replace(request, checking=None if quiet else tell_checking)
     try:
         with watch(request.bus, quiet=quiet):
             report = asyncio.run(answer(request, question))

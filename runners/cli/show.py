@@ -32,9 +32,10 @@ async def _read(path: object, name: str) -> ShowReport:
     from pathlib import Path
 
     from memory.store.sqlite import SqliteStore
+    from runners.checking import tell_checking
     from runners.outcome import show_report
 
-    async with await SqliteStore.open(Path(str(path)), create=False) as store:
+    async with await SqliteStore.open(Path(str(path)), create=False, read_only=True, checking=tell_checking) as store:
         return await show_report(name, store)
 
 

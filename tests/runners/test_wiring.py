@@ -163,7 +163,7 @@ async def test_the_trajectory_is_mended_from_the_store(tmp_path: Path, corpus: P
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
     assert [line["answer"] for line in lines[3:]] == ["done", "more"]
-    assert TrajectoryFile(file).whole_lines() == 5
+    assert TrajectoryFile(file).mend(5) == 5
 
 
 def test_finding_folders(tmp_path: Path) -> None:

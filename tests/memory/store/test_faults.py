@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memory.errors import NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull, StoreTooNew
-from memory.store import database, migrations, owner
+from memory.store import files, migrations, owner
 from memory.store.migrations import MIGRATIONS, Migration, applied, migrate
 from memory.store.sqlite import SqliteStore
 from tests.memory.store.build import chunk, view
@@ -328,13 +328,13 @@ async def test_a_store_whose_log_cannot_be_written_back_never_appears(tmp_path, 
         reader.execute("SELECT name FROM sqlite_master").fetchall()
         migrate(connection)
 
-    monkeypatch.setattr(database, "migrate", read_on)
+    monkeypatch.setattr(files, "migrate", read_on)
     with pytest.raises(StoreFault, match="cannot be created"):
-        database.create_file(path, busy_timeout_s=0.05)
+        files.create_file(path, busy_timeout_s=0.05)
     for reader in readers:
         reader.close()
     assert not path.exists()
     monkeypatch.undo()
-    database.create_file(path, busy_timeout_s=1)
+    files.create_file(path, busy_timeout_s=1)
     async with await SqliteStore.open(path, create=False) as store:
         assert await store.last_step() == 0

@@ -1,0 +1,90 @@
+"""A fork holds the beginning of a session, and can have been at that step."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from memory.config import MemoryConfig
+from memory.errors import NotStored, StoreFault
+from memory.store.fork import COPIED, LEFT
+from memory.store.sqlite import SqliteStore
+from tests.memory.sessions import open_memory, page, visit_step
+
+BUDGET, STEPS = 1_500, 12
+CONFIG = MemoryConfig(budget=BUDGET)
+
+
+async def session(path: Path, policy: str = "pace") -> None:
+    async with open_memory(path, config=CONFIG, policy=policy) as memory:
+        await memory.ask("What did the harbours cost?")
+        for number in range(1, STEPS + 1):
+            if number == 8:
+                await memory.ask("And the violins?")
+            await memory.assemble(BUDGET)
+            await memory.ingest(visit_step(number, page(number)))
+
+
+async def forked(path: Path, at: int) -> Path:
+    made = path.with_name(f"fork{at}.db")
+    async with await SqliteStore.open(path, create=False, read_only=True) as store:
+        await store.fork(made, at)
+    return made
+
+
+def test_every_table_is_copied_or_left_on_purpose(tmp_path: Path) -> None:
+    from memory.store.files import create_file
+
+    create_file(tmp_path / "s.db", busy_timeout_s=1)
+    connection = sqlite3.connect(tmp_path / "s.db")
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    connection.close()
+    assert tables == {*COPIED, *LEFT}
+
+
+@pytest.mark.parametrize("policy", ["pace", "summary-rolling"])
+@pytest.mark.parametrize("at", [0, 1, 5, 7, 8, STEPS])
+async def test_the_beginning_is_the_same_and_goes_on(tmp_path: Path, policy: str, at: int) -> None:
+    path = tmp_path / "s.db"
+    await session(path, policy)
+    before = path.read_bytes()
+    made = await forked(path, at)
+    assert path.read_bytes() == before
+    async with await SqliteStore.open(path, create=False) as old, await SqliteStore.open(made, create=False) as new:
+        assert await new.last_step() == at
+        assert await new.chunks(range(1, at + 1)) == await old.chunks(range(1, at + 1))
+        assert await new.plans() == await old.plans(last=at)
+        questions = await new.questions()
+        assert len(questions) == (1 if at < 8 else 2)
+        count = len(await new.blocks())
+        assert await new.blocks() == (await old.blocks())[:count]
+        assert await new.events() == []
+    async with open_memory(made, config=CONFIG, policy=policy) as memory:
+        assert all(one.same for one in await memory.rebuild_all())
+        for number in range(at + 1, at + 4):
+            await memory.assemble(BUDGET)
+            await memory.ingest(visit_step(number, page(100 + number)))
+        again = await memory.rebuild_all()
+        assert [one.same for one in again] == [True] * (at + 3)
+
+
+async def test_the_next_context_is_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    await session(path)
+    async with await SqliteStore.open(path, create=False) as store:
+        was = (await store.plans(6, 6))[0].render_hash
+    async with open_memory(await forked(path, 5), config=CONFIG) as memory:
+        assert (await memory.assemble(BUDGET)).render_hash == was
+
+
+async def test_what_cannot_be_forked(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    await session(path)
+    async with await SqliteStore.open(path, create=False, read_only=True) as store:
+        with pytest.raises(NotStored, match="the session has 12"):
+            await store.fork(tmp_path / "no.db", STEPS + 1)
+        with pytest.raises(StoreFault, match="already"):
+            await store.fork(path, 3)
+    assert {file.name for file in tmp_path.iterdir()} == {"s.db"}
