@@ -26,7 +26,7 @@ from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
 from runners.scorers import with_coefficients
-from tools.python.tool import PythonConfig
+from tools.python.config import PythonConfig
 from tools.search.config import SearchConfig
 from tools.visit.config import VisitConfig
 from tools.web.policy import FetchConfig

@@ -91,7 +91,7 @@ def test_the_example_names_every_variable() -> None:
 def test_nobody_else_reads_the_environment() -> None:
     """But for what makes a child's environment, or runs in one."""
     children = {
-        "tools/python/inside.py",
+        "tools/python/inside_rights.py",
         "tools/visit/worker.py",
         "tools/visit/browser.py",
         "memory/summaries/child.py",

@@ -1,21 +1,28 @@
-"""The sandbox on this machine: a persistent worker in namespaces of its own."""
+"""The sandbox on this machine: a persistent worker, isolated by one mechanism."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import json
+import os
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from tools.python.base import Limits, PythonResult, SandboxFault
-from tools.python.mechanisms import ENVIRONMENT, Mechanism, available, command
-from tools.python.tree import descendants
+from tools.python.base import Level, Limits, PythonResult, SandboxFault, WorkFile
+from tools.python.interpreters import shared_interpreter
+from tools.python.mechanisms import UNCONFINED, Launch, Mechanism, available, command, environment, new_uid
+from tools.python.place import Place, make_place, overfull, remove
+from tools.python.tree import descendants, tasks_of
 from tools.python.view import PACKAGES, View, build_view
-from tools.python.worker import Worker, WorkerEnded
+from tools.python.worker import Watch, Worker, WorkerEnded
 
 START_S = 15.0
 _HIDDEN = (str(Path(__file__).resolve()), "/etc/passwd", "/etc/shadow", "/proc/self", "/sys/kernel", "/bin/sh")
@@ -26,28 +33,46 @@ class _Ready(BaseModel):
     failed: list[str]
 
 
+class _File(BaseModel):
+    name: str
+    size: int
+    data: str | None = None
+
+
 class _Reply(BaseModel):
+    call: int
     value: str | None = None
     error: str | None = None
-    files: list[str] = []
+    files: list[_File] = []
 
 
 class LocalSandbox:
-    """Isolation level 3 by one `Mechanism`. One call at a time; the worker is started when first needed."""
+    """Isolation by one `Mechanism`. One call at a time; the worker is started when first needed.
 
-    level = 3
+    ``resumed``: earlier calls of the session had a worker that is gone; the first result says so.
+    """
+
+    keeps_state = True
 
     def __init__(
-        self, mechanism: Mechanism, *, limits: Limits | None = None, packages: Iterable[str] = PACKAGES
+        self,
+        mechanism: Mechanism,
+        *,
+        limits: Limits | None = None,
+        packages: Iterable[str] = PACKAGES,
+        resumed: bool = False,
     ) -> None:
         self.name = mechanism.name
+        self.level: Level = mechanism.level
         self._mechanism = mechanism
         self._limits = limits or Limits()
         self._packages = tuple(packages)
         self._view: View | None = None
         self._worker: Worker | None = None
+        self._place: Place | None = None
+        self._calls = 0
         self._used = False
-        self._lost = False
+        self._lost = resumed
         self._turn = asyncio.Lock()
 
     @property
@@ -65,10 +90,13 @@ class LocalSandbox:
         async with self._turn:
             worker = await self._ensure()
             fresh, self._lost, self._used = self._lost, False, True
+            self._calls += 1
             try:
                 async with asyncio.timeout(timeout_s):
-                    line = await worker.ask(json.dumps({"code": code}).encode() + b"\n")
+                    line = await worker.ask(json.dumps({"call": self._calls, "code": code}).encode() + b"\n")
                 reply = _Reply.model_validate_json(line)
+                if reply.call != self._calls:
+                    raise WorkerEnded("its reply made no sense")
             except (TimeoutError, WorkerEnded, ValidationError) as end:
                 await self._discard()
                 return PythonResult(
@@ -88,7 +116,7 @@ class LocalSandbox:
                 stderr=worker.stderr.take(),
                 value_repr=reply.value,
                 error=reply.error,
-                files=tuple(reply.files),
+                files=tuple(work_file(one.name, one.size, one.data) for one in reply.files),
                 fresh=fresh,
             )
 
@@ -100,26 +128,34 @@ class LocalSandbox:
 
     async def _discard(self) -> None:
         worker, self._worker, self._used = self._worker, None, False
-        if worker is not None:
-            await worker.kill()
+        place, self._place = self._place, None
+        try:
+            if worker is not None:
+                await worker.kill()
+        finally:
+            if place is not None:
+                await asyncio.to_thread(remove, place.root)
 
     async def _ensure(self) -> Worker:
         if self._worker is not None and self._worker.alive:
             return self._worker
         self._lost = self._lost or self._used
         await self._discard()
-        self._view = self._view or build_view(self._packages)
-        view = self._view
+        try:
+            if self._view is None:
+                self._view = await asyncio.to_thread(self._make_view)
+            view = self._view
+            uid = new_uid() if self.level else None
+            if self.level < 3:
+                self._place = make_place(view, uid)
+        except OSError as error:
+            raise SandboxFault(f"{self.name}: {error}") from error
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen(1)
-            check = {"port": listener.getsockname()[1], "hidden": _HIDDEN}
+            check = {"port": listener.getsockname()[1], "hidden": _HIDDEN, "host": os.getpid()}
             try:
-                worker = self._worker = await Worker.spawn(
-                    lambda channel: command(self._mechanism, view, self._limits, channel=channel, check=check),
-                    ENVIRONMENT,
-                    self._limits,
-                )
+                worker = self._worker = await self._spawn(view, uid, check)
                 async with asyncio.timeout(START_S):
                     failed = _Ready.model_validate_json(await worker.ask(None)).failed
             except (OSError, WorkerEnded, ValidationError) as error:
@@ -127,16 +163,55 @@ class LocalSandbox:
             except BaseException:
                 await self._discard()
                 raise
-        if failed or (shared := _shared_namespaces(worker)):
-            raise await self._fault("isolation does not hold: " + ", ".join(failed or shared))
+        if failed or (self.level == 3 and (failed := _shared_namespaces(worker))):
+            raise await self._fault("isolation does not hold: " + ", ".join(failed))
         worker.spare_others()
         return worker
+
+    def _make_view(self) -> View:
+        """Where the code becomes another user without a view of its own, its interpreter must be open to that user."""
+        if self.level != 2 or os.geteuid() != 0:
+            return build_view(self._packages)
+        interpreter = shared_interpreter()
+        if interpreter is None:
+            raise OSError("no Python on this host can be read by other users")
+        return build_view(self._packages, interpreter)
+
+    async def _spawn(self, view: View, uid: int | None, check: dict[str, object]) -> Worker:
+        limits, place = self._limits, self._place
+        watch: Watch | None = None
+        if place is not None:
+            watch = partial(_overrun, place, limits)
+            if uid is None:  # the limit counts what this user runs elsewhere, too
+                limits = replace(limits, processes=limits.processes + tasks_of(os.geteuid()))
+        return await Worker.spawn(
+            lambda channel: command(self._mechanism, Launch(channel, view, limits, uid, place, check)),
+            environment(place),
+            limits,
+            watch,
+        )
 
     async def _fault(self, why: str) -> SandboxFault:
         worker = self._worker
         await self._discard()
         said = worker.stderr.take().strip()[-500:] if worker is not None else ""
         return SandboxFault(f"{self.name}: {why or 'no start in time'}" + (f" ({said})" if said else ""))
+
+
+def work_file(name: str, size: int, data: str | None) -> WorkFile:
+    """A file as a worker tells of it (``data``: base64); what it says is checked, not believed."""
+    raw: bytes | None = None
+    if data is not None:
+        with suppress(ValueError, binascii.Error):
+            raw = base64.b64decode(data, validate=True)
+    return WorkFile(name, len(raw) if raw is not None else max(0, size), raw)
+
+
+def _overrun(place: Place, limits: Limits, pids: list[int]) -> str:
+    """Which limit is passed that nothing but watching keeps."""
+    if len(pids) > limits.processes + 2:
+        return "too many processes"
+    return overfull(place, pids, limits)
 
 
 def _why(end: Exception, timeout_s: float) -> str:
@@ -158,10 +233,23 @@ def _shared_namespaces(worker: Worker) -> list[str]:
     return shared
 
 
-async def detect_sandbox(*, limits: Limits | None = None, packages: Iterable[str] = PACKAGES) -> LocalSandbox | None:
-    """The best sandbox that starts and holds on this host, not running; None when there is none."""
-    for mechanism in available():
-        sandbox = LocalSandbox(mechanism, limits=limits, packages=packages)
+async def detect_sandbox(
+    level: Level | None = None,
+    *,
+    unsafe: bool = False,
+    limits: Limits | None = None,
+    packages: Iterable[str] = PACKAGES,
+    resumed: bool = False,
+) -> LocalSandbox | None:
+    """The best sandbox that starts and holds on this host, not running; None when there is none.
+
+    ``level``: this one only. ``unsafe``: where there is no isolation, none (level 0) will do.
+    """
+    mechanisms = [one for one in available() if level in (None, one.level)]
+    if unsafe and level in (None, 0) and hasattr(os, "fork"):
+        mechanisms.append(UNCONFINED)
+    for mechanism in mechanisms:
+        sandbox = LocalSandbox(mechanism, limits=limits, packages=packages, resumed=resumed)
         try:
             await sandbox.start()
         except SandboxFault:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,8 +34,26 @@ def resident_bytes(pids: list[int]) -> int:
     return total
 
 
+def end(pids: list[int]) -> None:
+    """SIGKILL to each that we may signal."""
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def prefer_killing(pids: list[int]) -> None:
     """Let the kernel take these first when the machine runs out of memory."""
     for pid in pids:
         with suppress(OSError):
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+
+
+def tasks_of(uid: int) -> int:
+    """Threads that run as ``uid`` now: what RLIMIT_NPROC counts."""
+    total = 0
+    with suppress(OSError):
+        for folder in Path("/proc").iterdir():
+            with suppress(OSError):
+                if folder.name.isdigit() and folder.stat().st_uid == uid:
+                    total += len(list((folder / "task").iterdir()))
+    return total

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.python.interpreters import Interpreter, own_interpreter
 
 PACKAGES = ("numpy", "scipy", "pandas", "sympy", "mpmath", "dateutil", "pytz", "tzdata", "six")
 """Shown inside where the host has them, each alone."""
@@ -28,18 +29,25 @@ _SYSTEM = ("/usr", "/usr/local", "/")
 @dataclass(frozen=True, slots=True)
 class View:
     """``binds``: (host path, path inside), read-only. ``links``: (target, path inside). ``hidden``: paths inside that
-    are covered by an empty folder. ``executable``: the interpreter, the same path on both sides."""
+    are covered by an empty folder. ``executable``: the interpreter, the same path on both sides. ``packages``: those of
+    ``binds`` that are third-party packages."""
 
     executable: str
     binds: tuple[tuple[str, str], ...]
     links: tuple[tuple[str, str], ...]
     hidden: tuple[str, ...]
+    packages: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Every host path that is shown, links resolved."""
+        return tuple(dict.fromkeys(os.path.realpath(path) for path, _ in self.binds))
 
 
-def build_view(packages: Iterable[str] = PACKAGES) -> View:
-    """The view for the running interpreter (its base, never the virtual environment)."""
-    executable = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-    prefix = os.path.realpath(sys.base_prefix)
+def build_view(packages: Iterable[str] = PACKAGES, interpreter: Interpreter | None = None) -> View:
+    """The view for an interpreter (the running one). Packages are ours: another version of Python gets none."""
+    interpreter = interpreter or own_interpreter()
+    executable, prefix = interpreter.executable, interpreter.prefix
     binds = [(path, path) for path in (*_LIBRARIES, *_FILES) if Path(path).exists() and not Path(path).is_symlink()]
     links = [(str(Path(path).readlink()), path) for path in _LIBRARIES if Path(path).is_symlink()]
     if prefix not in _SYSTEM:
@@ -48,18 +56,18 @@ def build_view(packages: Iterable[str] = PACKAGES) -> View:
         binds.append((executable, executable))
         if prefix == "/usr/local":
             binds.append(("/usr/local/lib", "/usr/local/lib"))
-    hidden = [path for path in _site_folders(prefix) if _inside(path, [target for _, target in binds])]
-    binds += _package_binds(packages)
-    return View(executable, tuple(binds), tuple(links), tuple(hidden))
+    hidden = [path for path in _site_folders(interpreter) if _inside(path, [target for _, target in binds])]
+    fits = interpreter.version == (sys.version_info.major, sys.version_info.minor)
+    shown = tuple(_package_binds(packages)) if fits else ()
+    return View(executable, (*binds, *shown), tuple(links), tuple(hidden), shown)
 
 
-def _site_folders(prefix: str) -> Iterator[str]:
+def _site_folders(interpreter: Interpreter) -> Iterator[str]:
     """The base interpreter's own third-party packages: not for the sandbox."""
-    stdlib = os.path.realpath(sysconfig.get_path("stdlib", vars={"installed_base": prefix}))
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    version = "python{}.{}".format(*interpreter.version)
     folders = (
-        f"{stdlib}/site-packages",
-        f"{stdlib}/dist-packages",
+        f"{interpreter.stdlib}/site-packages",
+        f"{interpreter.stdlib}/dist-packages",
         "/usr/lib/python3/dist-packages",
         f"/usr/lib/{version}/site-packages",
         f"/usr/lib64/{version}/site-packages",

@@ -7,12 +7,15 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from tools.python.base import MIB, Limits
-from tools.python.tree import descendants, prefer_killing, resident_bytes
+from tools.python.tree import descendants, end, prefer_killing, resident_bytes
 
-MAX_REPLY = 4 * MIB
+MAX_REPLY = 16 * MIB
+"""A reply brings files along (`inside_cells.MAX_HANDED`, in base64)."""
 WATCH_S = 0.1
+Watch: TypeAlias = Callable[[list[int]], str]
 KILL_S = 5.0
 
 
@@ -50,14 +53,22 @@ class Capture:
 
 
 class Worker:
-    """A running sandbox process. Everything it sends is untrusted."""
+    """A running sandbox process. Everything it sends is untrusted. ``watch`` is told the process ids while a call runs
+    and says what ends it; it is called in a thread."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, channel: socket.socket, out: int, err: int, limits: Limits
+        self,
+        process: asyncio.subprocess.Process,
+        channel: socket.socket,
+        out: int,
+        err: int,
+        limits: Limits,
+        watch: Watch | None = None,
     ) -> None:
         self._process = process
         self._channel = channel
         self._limits = limits
+        self._watch = watch
         self._buffer = bytearray()
         self._reply: asyncio.Future[bytes] | None = None
         self._ended: str | None = None
@@ -70,7 +81,13 @@ class Worker:
         self._loop.add_reader(channel, self._read_channel)
 
     @classmethod
-    async def spawn(cls, command: Callable[[int], Sequence[str]], env: Mapping[str, str], limits: Limits) -> Worker:
+    async def spawn(
+        cls,
+        command: Callable[[int], Sequence[str]],
+        env: Mapping[str, str],
+        limits: Limits,
+        watch: Watch | None = None,
+    ) -> Worker:
         """``command``: the command line, given the number of the inherited socket. Raises OSError."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -96,7 +113,7 @@ class Worker:
             theirs.close()
             os.close(out_write)
             os.close(err_write)
-        return cls(process, ours, out, err, limits)
+        return cls(process, ours, out, err, limits, watch)
 
     @property
     def pid(self) -> int:
@@ -117,15 +134,23 @@ class Worker:
                 self._buffer.clear()  # what the code wrote to our channel by itself
                 await self._loop.sock_sendall(self._channel, message)
             while not (await asyncio.wait({reply}, timeout=WATCH_S))[0]:
-                if resident_bytes(descendants(self.pid)) > 2 * self._limits.memory:
-                    raise WorkerEnded("all processes together used too much memory")
+                await self._check_use()
             line = reply.result()
+            if self._watch is not None and message is not None:
+                await self._check_use()  # what was too quick to be seen
         except (OSError, EOFError):
             raise WorkerEnded(await self._how()) from None
         finally:
             self._reply = None
         self.drain()
         return line
+
+    async def _check_use(self) -> None:
+        pids = descendants(self.pid)
+        if resident_bytes(pids) > 2 * self._limits.memory:
+            raise WorkerEnded("all processes together used too much memory")
+        if self._watch is not None and (why := await asyncio.to_thread(self._watch, pids)):
+            raise WorkerEnded(why)
 
     def spare_others(self) -> None:
         """Mark the processes as the first to go when memory runs out."""
@@ -150,7 +175,7 @@ class Worker:
             async with asyncio.timeout(KILL_S):
                 await self._process.wait()
         except TimeoutError:
-            pass
+            end(descendants(self.pid))  # before the one that keeps them together
         finally:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
@@ -205,11 +230,12 @@ class Worker:
             elif not self._reply.done():
                 self._reply.set_exception(EOFError())
             return
+        looked_at = len(self._buffer)
         self._buffer += data
-        line, newline, rest = self._buffer.partition(b"\n")
-        if newline and self._reply is not None and not self._reply.done():
-            self._reply.set_result(bytes(line))
-            self._buffer = rest
+        end_of_line = self._buffer.find(b"\n", looked_at)
+        if end_of_line >= 0 and self._reply is not None and not self._reply.done():
+            self._reply.set_result(bytes(self._buffer[:end_of_line]))
+            del self._buffer[: end_of_line + 1]
         elif len(self._buffer) > MAX_REPLY:
             self._loop.remove_reader(self._channel)
             self._fail("its reply was too long")

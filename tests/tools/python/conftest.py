@@ -13,7 +13,7 @@ from tools.python.mechanisms import Mechanism, available
 Make = Callable[..., LocalSandbox]
 
 
-@pytest.fixture(params=["bubblewrap", "namespaces"])
+@pytest.fixture(params=["bubblewrap", "namespaces", "Landlock"])
 def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     for one in available():
         if one.name == request.param:

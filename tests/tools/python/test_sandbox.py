@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.python.conftest import Make
-from tools.python.base import MIB, Limits, SandboxFault
+from tools.python.base import MIB, Limits, SandboxFault, WorkFile
 from tools.python.local import LocalSandbox, detect_sandbox
 from tools.python.mechanisms import Mechanism, available
 from tools.python.tree import descendants
@@ -172,12 +172,11 @@ async def test_a_flood_of_output_ends_the_call(make: Make) -> None:
     assert result.state_lost and not result.timed_out
 
 
-async def test_files_made_or_changed_are_listed(sandbox: LocalSandbox) -> None:
-    assert (await sandbox.execute("n = open('b.txt', 'w').write('x')\nopen('a.txt', 'w').close()", 5)).files == (
-        "a.txt",
-        "b.txt",
-    )
-    assert (await sandbox.execute("open('b.txt', 'a').write('y'); None", 5)).files == ("b.txt",)
+async def test_files_made_or_changed_are_handed_out(sandbox: LocalSandbox) -> None:
+    made = await sandbox.execute("n = open('b.txt', 'w').write('x')\nopen('a.txt', 'w').close()", 5)
+    assert made.files == (WorkFile("a.txt", 0, b""), WorkFile("b.txt", 1, b"x"))
+    changed = await sandbox.execute("open('b.txt', 'a').write('y'); None", 5)
+    assert changed.files == (WorkFile("b.txt", 2, b"xy"),)
     assert (await sandbox.execute("open('b.txt').read()", 5)).value_repr == "'xy'"
 
 
@@ -229,7 +228,7 @@ for _ in range(3):
 """
     await sandbox.execute(code, 5)
     pids = processes(sandbox)
-    assert len(pids) >= 6
+    assert len(pids) >= 5
     await sandbox.aclose()
     assert not [pid for pid in pids if alive(pid)]
     assert sandbox.pid is None
@@ -289,7 +288,7 @@ asyncio.run(main())
     )
     assert host.stdout is not None
     pids = [int(pid) for pid in (await host.stdout.readline()).split()]
-    assert len(pids) >= 3 and all(alive(pid) for pid in pids)
+    assert len(pids) >= 2 and all(alive(pid) for pid in pids)
     host.kill()
     await host.wait()
     await until(lambda: not [pid for pid in pids if alive(pid)], 5)
@@ -328,6 +327,7 @@ async def test_detects_the_best_that_works_and_leaves_nothing_running() -> None:
 
 
 async def test_without_a_mechanism_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.python.mechanisms.kernel_abi", lambda: 0)
     monkeypatch.setenv("PATH", "")
     assert available() == ()
     assert await detect_sandbox() is None

@@ -6,7 +6,7 @@ import pytest
 
 from memory.records import Observation, ToolCall
 from tests.tools.python.conftest import Make
-from tools.python.base import Limits, PythonResult, SandboxFault
+from tools.python.base import Level, Limits, PythonResult, SandboxFault
 from tools.python.local import LocalSandbox
 from tools.python.mechanisms import Mechanism
 from tools.python.tool import PythonTool
@@ -79,8 +79,9 @@ async def test_what_the_code_prints_is_made_storable(sandbox: LocalSandbox) -> N
 
 
 class Gone:
-    level = 3
+    level: Level | None = 3
     name = "gone"
+    keeps_state = True
 
     async def start(self) -> None:
         raise SandboxFault("no namespaces left")
