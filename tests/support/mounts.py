@@ -1,4 +1,4 @@
-"""Disks of a test's own: a child process in a mount namespace, with a small or a read-only file system below a folder."""
+"""Disks of a test's own: a child process in a mount namespace, with a small or a read-only disk below a folder."""
 
 from __future__ import annotations
 
