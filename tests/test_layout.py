@@ -23,6 +23,7 @@ SUPERVISED_BORDERS = {
     "memory/summaries/ranges.py": "a job: a model's summary, which extraction stands in for",
     "memory/summaries/worker.py": "a background job",
     "tools/python/inside_cells.py": "code of the model's, in the sandbox",
+    "runners/bench/trial.py": "a trial, which may not end the others",
     "tools/visit/child.py": "a parser on a hostile document, in a child process",
 }
 """Where ``except Exception`` may stand, and what it guards. What happened is logged, or handed to the parent."""

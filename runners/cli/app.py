@@ -7,12 +7,25 @@ they need when they are called, so that ``--help`` stays fast.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from runners.cli import dev_server, doctor, fit_profile, fork, models, policies, replay, run, show, tool
+from runners.cli import (
+    bench,
+    dev_server,
+    doctor,
+    fit_profile,
+    fork,
+    models,
+    policies,
+    replay,
+    run,
+    sessions,
+    show,
+    tool,
+)
 from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
@@ -29,6 +42,12 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     dev_server.dev_server,
 )
 
+GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
+    "bench": ("Benchmarks: run, resume, score, report, compare, submit, export.", bench.BENCH),
+    "sessions": ("What sessions there are; show, export or remove one.", sessions.SESSIONS),
+}
+"""Commands with commands of their own: what the group is for, and its functions by name."""
+
 
 def make_app() -> typer.Typer:
     """The command line as typer sees it."""
@@ -44,6 +63,11 @@ def make_app() -> typer.Typer:
     app.callback()(_main_options)
     for command in COMMANDS:
         app.command()(command)
+    for name, (about, commands) in GROUPS.items():
+        group = typer.Typer(help=about, no_args_is_help=True)
+        for subcommand, function in commands.items():
+            group.command(subcommand)(function)
+        app.add_typer(group, name=name)
     return app
 
 

@@ -1,0 +1,97 @@
+"""GAIA (Mialon et al., 2023): gated; questions with attachments, scored by quasi-exact match.
+
+Data: ``metadata.jsonl`` or ``metadata.parquet`` (task_id, Question, Level, Final answer, file_name), attachments beside
+it. The row ``0-0-0-0-0`` is a dummy. The gold ``?`` of the test split is none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runners.bench.datasets.files import Row, distinct, find_file, hash_files, read_rows, text_of
+from runners.bench.forms import ENGLISH, after, final
+from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
+from runners.errors import UsageFault
+from runners.scoring.gaia import quasi_exact
+
+DUMMY = "0-0-0-0-0"
+_COLUMNS = ("task_id", "Question", "Level", "Final answer", "file_name")
+
+
+def load(path: Path, options: Options) -> Dataset:
+    """Raises UsageFault, also for attachments that are not there."""
+    file = find_file(path, ("metadata.jsonl", "metadata.parquet", "*.jsonl"))
+    tasks, missing = [], []
+    for at, row in enumerate(read_rows(file, _COLUMNS), 1):
+        if row.get("task_id") == DUMMY or not _wanted(row, options):
+            continue
+        task = _task(row, file, f"{file}: row {at}")
+        missing += [name for name in task.files if not Path(name).is_file()]
+        tasks.append(task)
+    if missing:
+        raise UsageFault(
+            f"{len(missing)} attachments are missing, the first is {missing[0]}",
+            hint="download the whole folder of the split, or leave such questions out: -o text_only=true",
+        )
+    if not tasks:
+        raise UsageFault(f"{file}: no task is left")
+    distinct([task.id for task in tasks], file)
+    return Dataset(tuple(tasks), hash_files([file, *(Path(name) for task in tasks for name in task.files)]))
+
+
+def _wanted(row: Row, options: Options) -> bool:
+    if options.get("text_only", "").lower() == "true" and row.get("file_name"):
+        return False
+    if options.get("level") and str(row.get("Level")) not in options["level"].split(","):
+        return False
+    return not options.get("subset") or str(row.get("task_id")) in _subset(options["subset"])
+
+
+def _subset(name: str) -> frozenset[str]:
+    try:
+        return frozenset(Path(name).read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageFault(f"-o subset={name}: cannot be read") from fault
+
+
+def _task(row: Row, file: Path, where: str) -> Task:
+    question = text_of(row, "Question", where)
+    gold = text_of(row, "Final answer", where, empty=True)
+    name = text_of(row, "file_name", where, empty=True).strip()
+    if name and Path(name).name != name:
+        raise UsageFault(f"{where}: file_name must be the name of a file beside the table, not {name!r}")
+    return Task(
+        id=text_of(row, "task_id", where),
+        question=question,
+        prompt=final(question),
+        golds=(gold,) if gold and gold != "?" else (),
+        strata=(f"level {text_of(row, 'Level', where)}", "with file" if name else "text only"),
+        files=(str((file.parent / name).resolve()),) if name else (),
+    )
+
+
+def final_answer(answer: str) -> str:
+    """What the leaderboard compares."""
+    return after(answer, "FINAL ANSWER")
+
+
+def official(task: Task, answered: Answered) -> Measures:
+    """Quasi-exact match."""
+    return {"quasi_exact": float(quasi_exact(final_answer(answered.answer), task.gold))}
+
+
+GAIA = Benchmark(
+    name="gaia",
+    title="GAIA",
+    privacy="gated",
+    load=load,
+    measures=("quasi_exact",),
+    official=official,
+    judge=ENGLISH,
+    options={
+        "level": "levels, as in 1,2",
+        "text_only": "true leaves out questions with attachments",
+        "subset": "a file of task ids, such as the 103 text-only ones that many papers use",
+    },
+    final=final_answer,
+)

@@ -1,0 +1,166 @@
+"""One trial: a session asked one question, taken up where it was left, its figures read from its store."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import AuthFailed, ModelMissing, Status
+from agent.events import Bus
+from agent.loop import NOTE
+from memory.errors import StoreCorrupt
+from memory.records import JsonValue, Step, Usage, add_usage
+from memory.stored import Event
+from runners.bench.rows import FINISHED, TrialKey, TrialRow
+from runners.config import stored_config
+from runners.environment import Environment
+from runners.errors import RunnerFault
+from runners.folders import SessionFolder
+from runners.toolbox import Inputs
+from runners.wiring import OpenSession, SessionRequest, open_session
+
+BATCH = 256
+"""Steps read from a store at once."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """All that a trial needs, small enough to travel to another process. ``config``: as stored in a session."""
+
+    key: TrialKey
+    prompt: str
+    config: Mapping[str, JsonValue]
+    folder: str
+    files: tuple[str, ...] = ()
+    corpus: str | None = None
+
+
+async def run_trial(trial: Trial, environment: Environment) -> TrialRow:
+    """Ask the trial's question, or go on with it. A fault of the program is logged and becomes the status ``crashed``.
+
+    Raises RunnerFault, AuthFailed and ModelMissing: what would stop every other trial too.
+    """
+    folder = SessionFolder(Path(trial.folder))
+    try:
+        return await _run(trial, folder, environment)
+    except (RunnerFault, AuthFailed, ModelMissing):
+        raise
+    except Exception:  # noqa: BLE001 - one trial may not end the others
+        _log.exception("trial %s crashed", trial.key)
+        key = trial.key
+        return TrialRow(
+            key.policy, key.task, key.rollout, "crashed", message=traceback.format_exc(limit=-4), ended=time.time()
+        )
+
+
+async def _run(trial: Trial, folder: SessionFolder, environment: Environment) -> TrialRow:
+    try:
+        return await _work(trial, folder, environment, new=not folder.store.exists())
+    except StoreCorrupt:
+        if folder.config.exists():
+            raise
+        # killed before the session was whole: nothing of it was ever used
+        folder.discard()
+        return await _work(trial, folder, environment, new=True)
+
+
+async def _work(trial: Trial, folder: SessionFolder, environment: Environment, *, new: bool) -> TrialRow:
+    inputs = Inputs(trial.corpus, trial.files)
+    config = stored_config(trial.config, str(trial.key)) if new else None
+    folder.path.mkdir(parents=True, exist_ok=True)
+    request = SessionRequest(folder, environment, Bus(), config, inputs, trial.prompt)
+    async with open_session(request) as opened:
+        status, answer, message = await _outcome(opened, trial.prompt)
+        return await _row(trial, opened, status, answer, message)
+
+
+async def _outcome(opened: OpenSession, prompt: str) -> tuple[Status, str, str]:
+    """How the question ended. One that had ended already, its result lost on the way, is not worked on again."""
+    before = _ended(await opened.store.events())
+    if before is not None and before.body.get("status") in FINISHED:
+        text = str(before.body.get("message", ""))
+        status: Status = before.body["status"]  # type: ignore[assignment]
+        return (status, text, "") if status == "completed" else (status, "", text)
+    session = opened.session
+    outcome = await (session.go_on() if opened.memory.question else session.ask(prompt))
+    return outcome.status, outcome.answer, outcome.message
+
+
+def _ended(events: Sequence[Event]) -> Event | None:
+    """The end of the last stretch of work; None while one is open."""
+    told = [event for event in events if event.kind in ("working", "ended")]
+    return told[-1] if told and told[-1].kind == "ended" else None
+
+
+@dataclass(slots=True)
+class _Counts:
+    tool_calls: int = 0
+    tool_errors: int = 0
+    unsupported: int = 0
+    visited: tuple[str, ...] = ()
+    created: tuple[float, ...] = ()
+
+    def add(self, step: Step) -> None:
+        self.created += (step.created,)
+        for item in step.observations:
+            if item.tool == NOTE:
+                continue
+            self.tool_calls += 1
+            self.tool_errors += item.error is not None
+            self.unsupported += item.tool == "parse_file" and item.error == "unsupported"
+            if item.tool == "visit" and item.error is None:
+                self.visited += tuple(source.url for source in item.sources)
+
+
+async def _row(trial: Trial, opened: OpenSession, status: Status, answer: str, message: str) -> TrialRow:
+    store, steps = opened.store, opened.memory.steps
+    counts = _Counts()
+    for first in range(1, steps + 1, BATCH):
+        for chunk in await store.chunks(range(first, min(first + BATCH, steps + 1))):
+            counts.add(chunk.step)
+    usage = Usage()
+    for used in await store.usage():
+        usage = add_usage(usage, used.usage)
+    plans = await store.plans()
+    seconds, attempts = _time(await store.events(), counts.created)
+    key = trial.key
+    return TrialRow(
+        policy=key.policy,
+        task=key.task,
+        rollout=key.rollout,
+        status=status,
+        answer=answer,
+        message=message,
+        steps=steps,
+        tool_calls=counts.tool_calls,
+        tool_errors=counts.tool_errors,
+        unsupported=counts.unsupported,
+        usage=usage,
+        context_tokens=sum(plan.tokens for plan in plans),
+        peak_tokens=max((plan.tokens for plan in plans), default=0),
+        prefix_tokens=sum(plan.prefix_tokens or 0 for plan in plans),
+        seconds=seconds,
+        attempts=attempts,
+        visited=tuple(dict.fromkeys(counts.visited)),
+        session=Path(trial.folder).name,
+        ended=time.time(),
+    )
+
+
+def _time(events: Sequence[Event], created: Sequence[float]) -> tuple[float, int]:
+    """Seconds at work and how often it was begun. A stretch that was cut short counts up to its last step."""
+    told = [(event.created, event.kind) for event in events if event.kind in ("working", "ended")]
+    seconds, attempts, since, last = 0.0, 0, None, 0.0
+    for when, kind in sorted([*told, *((when, "step") for when in created)]):
+        if kind == "working":
+            seconds += max(0.0, last - since) if since is not None else 0.0
+            since, attempts = when, attempts + 1
+        elif kind == "ended" and since is not None:
+            seconds, since = seconds + when - since, None
+        last = when
+    return round(seconds, 3), max(1, attempts)

@@ -1,0 +1,220 @@
+"""``longstride bench``: run, resume, score, report, compare, submit and export benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from runners.cli.exits import DONE, FAILED
+from runners.cli.options import Backbone, ConfigFile, JsonFile, LogLevel, Overrides, Profile, Quiet
+
+if TYPE_CHECKING:
+    from runners.bench.harness import Job, Ran
+    from runners.environment import Environment
+
+_WORK = "What is run"
+_HOW = "How it is run"
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="gaia, browsecomp, browsecomp-zh, xbench-deepsearch, widesearch, webwalkerqa or multihop.",
+        show_default=False,
+    ),
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `bench run --out` named.")]
+RunFolders = Annotated[list[Path], typer.Argument(metavar="OUT…", help="Folders of runs.")]
+Data = Annotated[Path, typer.Option("--data", metavar="PATH", help="The benchmark's file or folder.")]
+MovedData = Annotated[
+    Path | None, typer.Option("--data", metavar="PATH", help="Where the data is now (default: where it was).")
+]
+OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; an existing run goes on.")]
+Policies = Annotated[
+    str, typer.Option("--policy", metavar="A,B,…", help="Context policies to compare, the baseline first.")
+]
+BenchOptions = Annotated[
+    list[str] | None,
+    typer.Option("-o", metavar="KEY=VALUE", help="Option of the benchmark, as in `-o level=1`.", rich_help_panel=_WORK),
+]
+Ids = Annotated[str, typer.Option("--ids", metavar="A,B|FILE", help="These questions only.", rich_help_panel=_WORK)]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="N questions.", rich_help_panel=_WORK)]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", metavar="N", help="Draw the questions by it (default: as filed).", rich_help_panel=_WORK),
+]
+Rollouts = Annotated[
+    int, typer.Option("--rollouts", min=1, metavar="K", help="Times each question is run.", rich_help_panel=_WORK)
+]
+Shard = Annotated[
+    str, typer.Option("--shard", metavar="I/N", help="The I-th of N parts of the work.", rich_help_panel=_WORK)
+]
+Corpus = Annotated[
+    str | None,
+    typer.Option("--corpus", metavar="PATH|pydoc:", help="Search this instead of the web.", rich_help_panel=_WORK),
+]
+ExecutorName = Annotated[
+    Literal["local", "ray"], typer.Option("--executor", help="Who runs the trials.", rich_help_panel=_HOW)
+]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, metavar="N", help="Trials at once; Ray workers.", rich_help_panel=_HOW)
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address", metavar="HOST:PORT", help="A running cluster (default: one here).", rich_help_panel=_HOW
+    ),
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", min=0, metavar="USD", help="Stop the whole run at.", rich_help_panel=_HOW)
+]
+MaxSeconds = Annotated[
+    float | None, typer.Option("--max-seconds", min=0, metavar="S", help="Stop the whole run at.", rich_help_panel=_HOW)
+]
+Sessions = Annotated[
+    Path | None,
+    typer.Option(
+        "--sessions",
+        metavar="DIR",
+        help="Keep sessions there. Without it, those of private sets live in memory until their result is written.",
+        rich_help_panel=_HOW,
+    ),
+]
+
+
+def run(
+    name: Name,
+    data: Data,
+    out: OutFolder,
+    policy: Policies = "pace",
+    backbone: Backbone = None,
+    profile: Profile = None,
+    config: ConfigFile = None,
+    overrides: Overrides = None,
+    options: BenchOptions = None,
+    ids: Ids = "",
+    limit: Limit = None,
+    seed: Seed = None,
+    rollouts: Rollouts = 1,
+    shard: Shard = "1/1",
+    corpus: Corpus = None,
+    executor: ExecutorName = "local",
+    concurrency: Concurrency = 4,
+    ray_address: RayAddress = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
+    sessions: Sessions = None,
+    json_file: JsonFile = None,
+    log_level: LogLevel = "warning",
+    quiet: Quiet = False,
+) -> None:
+    """Run a benchmark under one policy or several. What is finished is never run again, what was cut short goes on
+    from its last step; private sets are never written in plaintext."""
+    from runners.bench.harness import Job, RunLimits
+    from runners.bench.planning import RunRequest, options_of, plan_run, shard_of
+
+    environment = _environment(log_level)
+    request = RunRequest(
+        benchmark=name,
+        data=data,
+        policies=_names(policy),
+        backbone=backbone,
+        profile=profile,
+        config=config,
+        overrides=tuple(overrides or ()),
+        options=options_of(options or ()),
+        ids=_ids(ids),
+        limit=limit,
+        rollouts=rollouts,
+        shard=shard_of(shard),
+        seed=seed,
+        corpus=corpus,
+    )
+    plan, which, dataset = plan_run(request)
+    job = Job(out, plan, which, dataset, environment, RunLimits(max_cost, max_seconds), sessions)
+    _work(job, executor, concurrency, ray_address, json_file, quiet)
+
+
+def resume(
+    out: RunFolder,
+    data: MovedData = None,
+    shard: Shard = "1/1",
+    executor: ExecutorName = "local",
+    concurrency: Concurrency = 4,
+    ray_address: RayAddress = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
+    sessions: Sessions = None,
+    json_file: JsonFile = None,
+    log_level: LogLevel = "warning",
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a run as it was last planned."""
+    from runners.bench.harness import Job, RunLimits
+    from runners.bench.planning import reload, shard_of
+    from runners.bench.results import read_results, result_name
+    from runners.errors import UsageFault
+
+    environment = _environment(log_level)
+    file = out / result_name(shard_of(shard))
+    if not file.is_file():
+        raise UsageFault(f"{out}: no run to go on with ({file.name})", hint="`bench run --out` begins one")
+    plan = read_results([file]).plan
+    which, dataset = reload(plan, data)
+    job = Job(out, plan, which, dataset, environment, RunLimits(max_cost, max_seconds), sessions)
+    _work(job, executor, concurrency, ray_address, json_file, quiet)
+
+
+BENCH: Mapping[str, Callable[..., Any]] = {"run": run, "resume": resume}
+
+
+def _work(job: Job, executor: str, concurrency: int, address: str | None, json_file: str | None, quiet: bool) -> None:
+    import asyncio
+
+    from runners.bench.executors import Executor, LocalExecutor
+    from runners.bench.harness import run as run_job
+    from runners.bench.progress import as_json, watch
+    from runners.report import check_json, write_json
+    from runners.toolbox import Inputs, check_inputs
+
+    check_json(json_file)
+    check_inputs(Inputs(job.plan.corpus))
+    chosen: Executor
+    if executor == "ray":
+        from runners.bench.ray_executor import RayExecutor
+
+        chosen = RayExecutor(concurrency, address)
+    else:
+        chosen = LocalExecutor(concurrency)
+    with watch(job, quiet=quiet) as watched:
+        ran: Ran = asyncio.run(run_job(watched, chosen))
+    if json_file:
+        write_json(as_json(ran), json_file)
+    if json_file != "-":
+        done, planned = ran.progress.done, ran.progress.planned
+        typer.echo(f"{done} of {planned} trials have a result" + (f"; stopped: {ran.stopped}" if ran.stopped else ""))
+        typer.echo(f"report: longstride bench report {job.out}")
+    raise typer.Exit(DONE if ran.progress.done == ran.progress.planned else FAILED)
+
+
+def _environment(log_level: LogLevel) -> Environment:
+    from runners.environment import forget_secrets, read_environment
+    from runners.logs import setup_logging
+
+    environment = read_environment()
+    setup_logging(log_level, environment.secrets)
+    forget_secrets()
+    return environment
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    """Ids with commas, or a file of them."""
+    path = Path(text)
+    return tuple(path.read_text("utf-8").split()) if text and path.is_file() else _names(text)
