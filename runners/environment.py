@@ -35,6 +35,8 @@ SETTINGS: tuple[str, ...] = (
     "EXA_BASE_URL",
     "JINA_BASE_URL",
     "SANDBOX_FUSION_ENDPOINT",
+    "E2B_API_URL",
+    "E2B_SANDBOX_URL",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "NO_COLOR",
 )

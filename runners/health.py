@@ -21,11 +21,12 @@ from agent.errors import AgentFault
 from memory.encoders.factory import make_encoder
 from memory.errors import MemoryFault
 from memory.records import JsonValue
+from runners.computing import NOT_OFFERED, WHY, described, open_sandbox, unavailable
 from runners.config import RunConfig
 from runners.environment import KEYS, SETTINGS, Environment
 from runners.errors import RunnerFault
 from runners.searching import VARIABLES, blocklist, live_providers, open_search, provider_line
-from tools.python.local import detect_sandbox
+from tools.python.base import UNSAFE
 from tools.visit.browser import find_chromium
 
 State: TypeAlias = Literal["ok", "warn", "fail"]
@@ -77,7 +78,7 @@ def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]
     yield guarded("encoder", lambda: _encoder(config, environment), (MemoryFault,))
     yield guarded("search", lambda: _search(config, environment), (RunnerFault,))
     yield _browser(config)
-    yield _sandbox()
+    yield guarded("python tool", lambda: _sandbox(config, environment), (RunnerFault,))
 
 
 def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception], ...]) -> Check:
@@ -135,11 +136,18 @@ def _browser(config: RunConfig) -> Check:
     return Check("browser", "ok", f"{found}, {used}")
 
 
-def _sandbox() -> Check:
-    sandbox = asyncio.run(detect_sandbox())
+def _sandbox(config: RunConfig, environment: Environment) -> Check:
+    """How code would be isolated; on this machine that is tried, a service is not asked."""
+    if not config.python.enabled:
+        return Check("python tool", "ok", "off (python.enabled)")
+    sandbox = asyncio.run(open_sandbox(config, environment))
     if sandbox is None:
-        return Check("python tool", "warn", "not offered: no sandbox on this machine", "install bubblewrap (Linux)")
-    return Check("python tool", "ok", f"isolation level {sandbox.level} by {sandbox.name}")
+        return Check("python tool", "warn", f"{NOT_OFFERED}: {unavailable(config)}", WHY)
+    asyncio.run(sandbox.aclose())
+    how = described(sandbox)
+    unsafe = how.startswith(UNSAFE)
+    hint = "python.unsafe_python is on, and nothing here isolates code" if unsafe else ""
+    return Check("python tool", "warn" if unsafe else "ok", how if unsafe else f"isolation {how}", hint)
 
 
 def _python() -> Check:

@@ -29,6 +29,7 @@ from memory.chunking import arguments_text, placeholder_text
 from memory.records import Step, ToolCall, Usage, add_usage
 from runners.meter import Meter, one_line
 from runners.report import CitationReport, RunReport
+from tools.python.base import UNSAFE
 
 HISTORY = 6
 """Finished steps that stay in view."""
@@ -130,6 +131,14 @@ def watch(bus: Bus, console: Console | None = None, *, quiet: bool = False) -> I
         end()
 
 
+def warn_of_unsafe(python: str, console: Console | None = None) -> None:
+    """Say in red that code runs without isolation, where it does; to stderr unless ``console`` says otherwise."""
+    if python.startswith(UNSAFE):
+        console = console or Console(stderr=True)
+        warning = f"python runs {python}: the model's code can do all that you can"
+        console.print(Text(warning, "bold red"), soft_wrap=True)
+
+
 def show_report(report: RunReport, console: Console | None = None) -> None:
     """The answer, its citations resolved, and what the run took; to stdout unless ``console`` says otherwise."""
     console = console or Console()
@@ -144,6 +153,8 @@ def show_report(report: RunReport, console: Console | None = None) -> None:
     name = "embedded (no LLM)" if report.backbone == "embedded" else report.backbone
     model = f"{name}, policy {report.policy}"
     console.print(Text(f"\n{figures}; {model}; session {report.session}", "dim"), soft_wrap=True)
+    if report.python.startswith(UNSAFE):
+        console.print(Text(f"python ran {report.python}", "bold red"), soft_wrap=True)
 
 
 def describe_call(call: ToolCall) -> str:

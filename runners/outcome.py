@@ -10,8 +10,8 @@ from runners.config import RunConfig, config_hash
 from runners.report import CitationReport, RunReport, ShowReport, StepReport
 
 
-def run_report(outcome: Outcome, config: RunConfig, backbone: str, seconds: float) -> RunReport:
-    """The report of ``run`` and ``resume``."""
+def run_report(outcome: Outcome, config: RunConfig, backbone: str, seconds: float, python: str = "") -> RunReport:
+    """The report of ``run`` and ``resume``. ``python``: how code was isolated."""
     return RunReport(
         session=outcome.session,
         status=outcome.status,
@@ -26,6 +26,7 @@ def run_report(outcome: Outcome, config: RunConfig, backbone: str, seconds: floa
         policy=config.policy.variant or config.policy.name,
         config_hash=config_hash(config),
         seconds=round(seconds, 3),
+        python=python,
     )
 
 

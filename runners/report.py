@@ -46,6 +46,8 @@ class RunReport:
     policy: str
     config_hash: str
     seconds: float
+    python: str = ""
+    """How code was isolated: ``level 3 by bubblewrap``, ``not offered``, ``UNSAFE: level 0, no isolation``, …"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory.ports import ChunkReader
 from memory.records import Observation, ToolCall
 from memory.sanitize import sanitize
+from runners.computing import open_sandbox
 from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
+from tools.python.base import PythonSandbox
 from tools.search.base import CorpusFault, SearchProvider
 from tools.toolset import AnyTool, Toolset
 from tools.visit.goal import GoalExtractor
@@ -50,6 +52,10 @@ class ToolboxRequest:
     """Reads long pages for a goal; None ranks their passages. Whoever made it closes its completion."""
     control: tuple[AnyTool, ...] = ()
     """What the policy needs the model to be able to call (`agent.control`)."""
+    python: PythonSandbox | None = None
+    """Where code runs; None leaves the python tool out."""
+    artefacts: Path | None = None
+    """Folder for the files that the code makes; None keeps none."""
 
 
 async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolset:
@@ -64,8 +70,8 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
             tools += [_search(request, provider), _visit(request, hosts)]
         tools += _files(request)
         if request.config.backbone.kind != "embedded":
-            # the embedded reader computes nothing: starting a sandbox for it would only cost time
-            tools += await _python(request)
+            # the embedded reader computes nothing
+            tools += _python(request)
     except BaseException:
         if provider is not None:
             await provider.aclose()
@@ -104,7 +110,7 @@ async def run_one_tool(request: ToolboxRequest, call: ToolCall) -> Observation:
 async def _by_hand(request: ToolboxRequest, name: str) -> list[AnyTool]:
     """One tool, and no more than it needs: only a search has to have something to search."""
     if name == "python":
-        tools = await _python(request)
+        tools = _python(replace(request, python=await open_sandbox(request.config, request.environment)))
         if not tools:
             raise UsageFault("the python tool is not offered here", hint="`longstride doctor` says why")
         return tools
@@ -186,11 +192,13 @@ def _files(request: ToolboxRequest) -> list[AnyTool]:
     return [ParseFileTool([Path(name) for name in request.inputs.files], pictures_shown=shown)]
 
 
-async def _python(request: ToolboxRequest) -> list[AnyTool]:
-    if not request.config.python.enabled:
+def _python(request: ToolboxRequest) -> list[AnyTool]:
+    if request.python is None:
         return []
-    from tools.python.local import detect_sandbox
+    from tools.python.artefacts import Artefacts
     from tools.python.tool import PythonTool
 
-    sandbox = await detect_sandbox()
-    return [PythonTool(sandbox, timeout_s=request.config.python.timeout_s)] if sandbox else []
+    config, kept = request.config.python, None
+    if request.artefacts is not None:
+        kept = Artefacts(request.artefacts, max_files=config.keep_files, max_bytes=config.keep_mb << 20)
+    return [PythonTool(request.python, timeout_s=config.timeout_s, artefacts=kept)]

@@ -38,6 +38,7 @@ from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from runners.changes import changed_config, differences
 from runners.clock import SystemClock
+from runners.computing import described, session_sandbox
 from runners.config import RunConfig, config_hash, config_tree, stored_config, tree_hash
 from runners.environment import Environment
 from runners.errors import ConfigError
@@ -86,6 +87,8 @@ class OpenSession:
     loop: Loop
     config: RunConfig
     inputs: Inputs
+    python: str
+    """How code is isolated (`tools.python.base.isolation`), or that the tool is not offered."""
 
 
 @asynccontextmanager
@@ -150,8 +153,17 @@ async def _build(
     extractor = goal_extractor(config, lambda model: _backbone(model, request.environment), spending.record)
     if extractor is not None:
         stack.push_async_callback(extractor.completion.aclose)
+    sandbox = await session_sandbox(config, request.environment, store)
     wanted = ToolboxRequest(
-        config, inputs, request.environment, recall, request.progress, extractor=extractor, control=control.tools
+        config,
+        inputs,
+        request.environment,
+        recall,
+        request.progress,
+        extractor=extractor,
+        control=control.tools,
+        python=sandbox,
+        artefacts=request.folder.workspace,
     )
     toolset = await open_toolbox(wanted, stack)
     encoder = _encoder(config, request.environment, stack)
@@ -179,7 +191,8 @@ async def _build(
     guards = Guards.rebuild(earlier[-LOOKBACK:])
     loop = Loop(memory, backbone, dialect, toolset, spending, guards, Tracker(task), window, request.bus, images)
     await _trajectory(request, store, memory)
-    return OpenSession(Session(request.folder.name, memory, store, loop), store, memory, loop, config, inputs)
+    session = Session(request.folder.name, memory, store, loop)
+    return OpenSession(session, store, memory, loop, config, inputs, described(sandbox))
 
 
 async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfig, Inputs]:

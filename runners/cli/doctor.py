@@ -47,9 +47,11 @@ def _show(checks: list[Check]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from tools.python.base import UNSAFE
+
     table = Table(box=None, show_header=False, padding=(0, 1))
     for check in checks:
-        detail = Text(check.detail)
+        detail = Text(check.detail, _STYLES["fail"] if check.detail.startswith(UNSAFE) else "")
         if check.hint:
             detail.append(f"\n{check.hint}", style="dim")
         table.add_row(Text(check.state, style=_STYLES[check.state]), check.name, detail)

@@ -133,6 +133,7 @@ async def answer(request: SessionRequest, question: str | None) -> RunReport:
     import time
 
     from runners.errors import UsageFault
+    from runners.live import warn_of_unsafe
     from runners.outcome import run_report
     from runners.wiring import open_session, unasked
 
@@ -142,9 +143,10 @@ async def answer(request: SessionRequest, question: str | None) -> RunReport:
         question = question or await unasked(opened) or None
         if question is None and not opened.memory.question:
             raise UsageFault(f"session {request.folder.name} was never asked anything", hint="give --say")
+        warn_of_unsafe(opened.python)
         outcome = await (session.go_on() if question is None else session.ask(question))
         model = opened.loop.backbone.name
-    return run_report(outcome, opened.config, model, time.monotonic() - started)
+    return run_report(outcome, opened.config, model, time.monotonic() - started, opened.python)
 
 
 def _handle(folder: Path) -> str:

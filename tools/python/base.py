@@ -10,6 +10,10 @@ Level: TypeAlias = Literal[3, 2, 0]
 """3: namespaces; 2: Landlock and seccomp in the host's namespaces; 0: no isolation."""
 
 
+UNSAFE = "UNSAFE"
+"""How the words for level 0 begin, wherever they are shown."""
+
+
 class SandboxFault(Exception):
     """A sandbox cannot be made, or its isolation did not hold when it was tried. Never shown as the code's error."""
 
@@ -97,5 +101,5 @@ def isolation(sandbox: PythonSandbox) -> str:
     if sandbox.level is None:
         return f"remote: {sandbox.name}"
     if sandbox.level == 0:
-        return "UNSAFE: level 0, no isolation"
+        return f"{UNSAFE}: level 0, no isolation"
     return f"level {sandbox.level} by {sandbox.name}"

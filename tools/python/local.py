@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
 import os
 import socket
@@ -16,10 +14,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from tools.python.base import Level, Limits, PythonResult, SandboxFault, WorkFile
+from tools.python.base import Level, Limits, PythonResult, SandboxFault
 from tools.python.interpreters import shared_interpreter
 from tools.python.mechanisms import UNCONFINED, Launch, Mechanism, available, command, environment, new_uid
 from tools.python.place import Place, make_place, overfull, remove
+from tools.python.replies import CellReply
 from tools.python.tree import descendants, tasks_of
 from tools.python.view import PACKAGES, View, build_view
 from tools.python.worker import Watch, Worker, WorkerEnded
@@ -33,17 +32,8 @@ class _Ready(BaseModel):
     failed: list[str]
 
 
-class _File(BaseModel):
-    name: str
-    size: int
-    data: str | None = None
-
-
-class _Reply(BaseModel):
+class _Reply(CellReply):
     call: int
-    value: str | None = None
-    error: str | None = None
-    files: list[_File] = []
 
 
 class LocalSandbox:
@@ -116,7 +106,7 @@ class LocalSandbox:
                 stderr=worker.stderr.take(),
                 value_repr=reply.value,
                 error=reply.error,
-                files=tuple(work_file(one.name, one.size, one.data) for one in reply.files),
+                files=reply.work_files,
                 fresh=fresh,
             )
 
@@ -196,15 +186,6 @@ class LocalSandbox:
         await self._discard()
         said = worker.stderr.take().strip()[-500:] if worker is not None else ""
         return SandboxFault(f"{self.name}: {why or 'no start in time'}" + (f" ({said})" if said else ""))
-
-
-def work_file(name: str, size: int, data: str | None) -> WorkFile:
-    """A file as a worker tells of it (``data``: base64); what it says is checked, not believed."""
-    raw: bytes | None = None
-    if data is not None:
-        with suppress(ValueError, binascii.Error):
-            raw = base64.b64decode(data, validate=True)
-    return WorkFile(name, len(raw) if raw is not None else max(0, size), raw)
 
 
 def _overrun(place: Place, limits: Limits, pids: list[int]) -> str:
