@@ -1,20 +1,22 @@
 """What of a configuration may change in a session that has begun: nothing that its record depends on.
 
 A recorded context is rendered again from the store and must hash to what was sent. So whatever writes into a request
-(dialect, tools, glimpse pages) stays; what only decides (limits, policy, budget, encoder, summaries, model) may change.
+(dialect, glimpse pages) stays; what only decides (limits, policy, budget, encoder, summaries, model) may change, and so
+may where MCP servers are, since the tools on offer are on record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agent.control.registry import control_for
 from memory.records import JsonValue
 from runners.choices import choice_layer, split_choices
 from runners.config import RunConfig, build_config, config_tree
 from runners.errors import ConfigError
 from runners.layers import Layer, merge, option_layer
 
-SECTIONS = frozenset({"limits", "encoder", "summaries", "summary_backbone", "policy", "backbone"})
+SECTIONS = frozenset({"limits", "encoder", "summaries", "summary_backbone", "policy", "backbone", "mcp"})
 MEMORY = frozenset({"budget", "overflow", "spend", "recent", "key_wait_s"})
 
 
@@ -43,7 +45,13 @@ def changed_config(stored: RunConfig, options: Sequence[str]) -> RunConfig:
         raise ConfigError([f"{path} cannot change in a session that has begun" for path in refused])
     if "embedded" in (stored.backbone.kind, config.backbone.kind) and stored.backbone.kind != config.backbone.kind:
         raise ConfigError("backbone.kind cannot change from or to embedded: the two are offered different tools")
+    if _control(stored) != _control(config):
+        raise ConfigError("policy cannot change from or to one that brings tools of its own: the tools on offer stay")
     return config
+
+
+def _control(config: RunConfig) -> list[str]:
+    return [tool.name for tool in control_for(config.policy.name).tools]
 
 
 def differences(before: RunConfig, after: RunConfig) -> dict[str, JsonValue]:

@@ -22,10 +22,12 @@ from memory.policies.registry import POLICIES
 from memory.records import JsonValue
 from memory.summaries.config import SummaryConfig
 from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_choices
+from runners.environment import looks_secret
 from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
 from runners.request import ConfigRequest
 from runners.scorers import with_coefficients
+from tools.mcp.config import SERVER_NAME, McpServerConfig
 from tools.python.config import PythonConfig
 from tools.search.config import SearchConfig
 from tools.visit.config import VisitConfig
@@ -55,6 +57,8 @@ class Sections(BaseModel):
     search: SearchConfig = SearchConfig()
     visit: VisitConfig = VisitConfig()
     fetch: FetchConfig = FetchConfig()
+    mcp: dict[str, McpServerConfig] = {}
+    """MCP servers by a name of the user's, which begins the names of their tools."""
 
     @field_validator("dialect")
     @classmethod
@@ -62,6 +66,22 @@ class Sections(BaseModel):
         if value not in dialect_names():
             raise ValueError(f"unknown dialect: choose from {', '.join(dialect_names())}")
         return value
+
+    @field_validator("mcp")
+    @classmethod
+    def _usable_servers(cls, value: dict[str, McpServerConfig]) -> dict[str, McpServerConfig]:
+        for name, server in value.items():
+            if not SERVER_NAME.fullmatch(name):
+                raise ValueError(f"the server name {name!r} is not of 1-24 small letters, digits and -")
+            secret = next((variable for variable in server.env if looks_secret(variable)), None)
+            if secret:
+                raise ValueError(f"{name}.env holds {secret}, and is stored: name it in {name}.pass_env instead")
+        return value
+
+    @property
+    def secret_names(self) -> frozenset[str]:
+        """Variables that are secrets because the configuration names them."""
+        return frozenset(variable for server in self.mcp.values() for variable in server.variables)
 
 
 class PolicySection(BaseModel):

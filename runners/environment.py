@@ -55,6 +55,8 @@ KEYS: tuple[str, ...] = (
 )
 """Keys that `doctor` reports on; any other variable that looks like a secret is read as well."""
 HOME = "LONGSTRIDE_HOME"
+HARMLESS: tuple[str, ...] = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+"""What programs that are started for a run see of our environment."""
 T = TypeVar("T")
 _SECRET = re.compile(r"(_KEYS?|_KEY_ID|_TOKEN|_SECRET|_PASSWORD)$")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
@@ -130,6 +132,17 @@ def forget_secrets(variables: MutableMapping[str, str] | None = None, also: Coll
     for name in names:
         del own[name]
     return names
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a variable of this name is taken for a secret."""
+    return _SECRET.search(name) is not None
+
+
+def harmless(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a program that is started for a run, before anything is added to it."""
+    own = os.environ if variables is None else variables
+    return {name: own[name] for name in HARMLESS if name in own}
 
 
 def _with_aliases(values: Mapping[str, T]) -> dict[str, T]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory.ports import ChunkReader
-from memory.records import Observation, ToolCall
+from memory.records import Observation, ToolCall, ToolSpec
 from memory.sanitize import sanitize
 from runners.computing import open_sandbox
 from runners.config import RunConfig
@@ -56,6 +56,8 @@ class ToolboxRequest:
     """Where code runs; None leaves the python tool out."""
     artefacts: Path | None = None
     """Folder for the files that the code makes; None keeps none."""
+    recorded: tuple[ToolSpec, ...] | None = None
+    """What the session has offered since it began; None: it begins now."""
 
 
 async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolset:
@@ -70,8 +72,9 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
             tools += [_search(request, provider), _visit(request, hosts)]
         tools += _files(request)
         if request.config.backbone.kind != "embedded":
-            # the embedded reader computes nothing
+            # the embedded reader computes nothing: starting a server for it would only cost time
             tools += _python(request)
+            tools += await _outside(request, stack)
     except BaseException:
         if provider is not None:
             await provider.aclose()
@@ -80,7 +83,7 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
         from tools.glimpse import Glimpse
 
         tools.append(Glimpse(request.reader))
-    toolset = Toolset([*tools, *request.control])
+    toolset = Toolset([*tools, *request.control], recorded=request.recorded)
     stack.push_async_callback(toolset.aclose)
     return toolset
 
@@ -99,10 +102,13 @@ def check_inputs(inputs: Inputs) -> None:
 
 async def run_one_tool(request: ToolboxRequest, call: ToolCall) -> Observation:
     """One call outside any session. Raises UsageFault when what this tool needs is not there."""
-    if call.name not in BY_HAND:
-        raise UsageFault(f"no tool {call.name!r} here: {', '.join(BY_HAND)}")
+    server, separator, _ = call.name.partition("__")
+    outside = bool(separator) and server in request.config.mcp
+    if call.name not in BY_HAND and not outside:
+        servers = [f"{name}__TOOL" for name in request.config.mcp]
+        raise UsageFault(f"no tool {call.name!r} here: {', '.join([*BY_HAND, *servers])}")
     async with AsyncExitStack() as stack:
-        toolset = Toolset(await _by_hand(request, call.name))
+        toolset = Toolset(await (_outside(request, stack, server) if outside else _by_hand(request, call.name)))
         stack.push_async_callback(toolset.aclose)
         return (await toolset.run([call], step=1))[0]
 
@@ -202,3 +208,13 @@ def _python(request: ToolboxRequest) -> list[AnyTool]:
     if request.artefacts is not None:
         kept = Artefacts(request.artefacts, max_files=config.keep_files, max_bytes=config.keep_mb << 20)
     return [PythonTool(request.python, timeout_s=config.timeout_s, artefacts=kept)]
+
+
+async def _outside(request: ToolboxRequest, stack: AsyncExitStack, only: str | None = None) -> list[AnyTool]:
+    """The tools of the MCP servers, or of one of them."""
+    configs = {name: one for name, one in request.config.mcp.items() if only in (None, name)}
+    if not configs:
+        return []
+    from runners.outside import open_servers
+
+    return [*await open_servers(configs, request.environment, stack, request.recorded)]

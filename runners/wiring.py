@@ -44,6 +44,7 @@ from runners.environment import Environment
 from runners.errors import ConfigError
 from runners.extracting import goal_extractor
 from runners.folders import SessionFolder, already_there
+from runners.offered import record_tools, recorded_tools
 from runners.pictures import PICTURE_TOKENS, read_pictures
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
@@ -164,8 +165,10 @@ async def _build(
         control=control.tools,
         python=sandbox,
         artefacts=request.folder.workspace,
+        recorded=await recorded_tools(store),
     )
     toolset = await open_toolbox(wanted, stack)
+    await record_tools(store, toolset.specs)
     encoder = _encoder(config, request.environment, stack)
     policy = make_policy(config.policy.name, config.policy.options.model_dump(by_alias=True))
     judge = encoder if "fidelity" in policy.needs else None

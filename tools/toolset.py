@@ -33,21 +33,40 @@ class OffersPartial(Protocol):
     def partial_text(self, call_id: str) -> str: ...
 
 
-class Toolset:
-    """The tools on offer, by name. ``max_parallel``: calls of one step that are run, in order; the rest are not."""
+@runtime_checkable
+class HasSpec(Protocol):
+    """A tool that brings its own description: its arguments are checked elsewhere."""
 
-    def __init__(self, tools: Sequence[AnyTool], *, max_parallel: int = 4, max_text: int = MAX_TEXT) -> None:
+    spec: ToolSpec
+
+
+class Toolset:
+    """The tools on offer, by name. ``max_parallel``: calls of one step that are run, in order; the rest are not.
+
+    ``recorded``: what the session has offered from its first step on. It stays on offer, whatever there is on this
+    host: a tool that is not here says so when it is called, and one that is new is not offered.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[AnyTool],
+        *,
+        recorded: Sequence[ToolSpec] | None = None,
+        max_parallel: int = 4,
+        max_text: int = MAX_TEXT,
+    ) -> None:
         """Raises ValueError when two tools have one name."""
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(tools):
             raise ValueError(f"tool names must be unique: {[tool.name for tool in tools]}")
         self._max_parallel = max_parallel
         self._max_text = max_text
-        self.specs: tuple[ToolSpec, ...] = tuple(spec(tool) for tool in tools)
+        self.specs = tuple(recorded) if recorded is not None else tuple(spec(tool) for tool in tools)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._tools)
+        """What is offered."""
+        return tuple(one.name for one in self.specs)
 
     async def run(self, calls: Sequence[ToolCall], *, step: int, question: str = "") -> tuple[Observation, ...]:
         """One observation per call, in order, every text sanitized. Faults of a tool's program propagate."""
@@ -69,9 +88,11 @@ class Toolset:
                 raise result
 
     async def _run_one(self, call: ToolCall, context: CallContext) -> Observation:
+        if call.name not in self.names:
+            return _failed(call, "unknown_tool", self._unknown(call.name))
         tool = self._tools.get(call.name)
         if tool is None:
-            return _failed(call, "unknown_tool", self._unknown(call.name))
+            return _failed(call, "unsupported", f"{call.name} is not available on this machine now: do without it")
         try:
             arguments = validate(tool.arguments, call.arguments)
         except ValidationError as error:
@@ -90,10 +111,10 @@ class Toolset:
             return _failed(call, "timeout", f"{text}. Output until then:\n{partial}" if partial else text)
 
     def _unknown(self, name: str) -> str:
-        by_lower = {known.lower(): known for known in self._tools}
+        by_lower = {known.lower(): known for known in self.names}
         near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
         hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
-        return f"unknown tool {name[:64]!r}.{hint} Valid names: {', '.join(self._tools) or 'none'}."
+        return f"unknown tool {name[:64]!r}.{hint} Valid names: {', '.join(self.names) or 'none'}."
 
     def _storable(self, observation: Observation, call: ToolCall) -> Observation:
         sources = tuple(
@@ -107,7 +128,7 @@ class Toolset:
 
 def spec(tool: AnyTool) -> ToolSpec:
     """A tool as a model sees it: its JSON schema without titles and class docstrings."""
-    schema = tool.arguments.model_json_schema()
+    schema = dict(tool.spec.parameters) if isinstance(tool, HasSpec) else tool.arguments.model_json_schema()
     schema.pop("description", None)
     return ToolSpec(tool.name, tool.description, {"properties": {}, **_compact(schema)})
 

@@ -205,3 +205,20 @@ async def test_closing_reaches_every_tool() -> None:
     with pytest.raises(OSError, match="cannot close"):
         await Toolset([Slow(), lookup]).aclose()
     assert lookup.closed
+
+
+async def test_what_is_on_record_stays_on_offer() -> None:
+    lookup = Lookup()
+    begun = Toolset([lookup, Slow()])
+    moved = Toolset([lookup, Renamed()], recorded=begun.specs)
+    assert moved.specs == begun.specs
+    here, gone, new = await moved.run([call(queries=["q"]), call(1, "slow"), call(2, "renamed")], step=1)
+    assert here.error is None
+    assert (gone.error, gone.text) == ("unsupported", "slow is not available on this machine now: do without it")
+    assert new.error == "unknown_tool" and "renamed" not in new.text.partition("Valid names")[2]
+    await moved.aclose()
+    assert lookup.closed
+
+
+class Renamed(Lookup):
+    name: ClassVar[str] = "renamed"

@@ -1,0 +1,57 @@
+"""The MCP servers of a configuration, and their tools."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from memory.records import ToolSpec
+from runners.environment import Environment, harmless
+from runners.errors import UsageFault
+from tools.mcp.config import McpFault, McpServerConfig
+from tools.mcp.server import Access, McpServer
+from tools.mcp.tool import McpTool
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def access(server: str, config: McpServerConfig, environment: Environment) -> Access:
+    """What a server is given of our environment. Raises McpFault for a variable that is named and not set."""
+    given: dict[str, str] = {}
+    for name in config.variables:
+        value = environment.secret(name) or environment.setting(name)
+        if not value:
+            raise McpFault(f"MCP server {server}: the variable {name} is not set", "set it, or add it to .env")
+        given[name] = value
+    variables = {**harmless(), **config.env, **{name: given[name] for name in config.pass_env}}
+    token = given[config.token_env] if config.token_env else None
+    return Access(variables, token, tuple(given.values()))
+
+
+async def open_servers(
+    configs: Mapping[str, McpServerConfig],
+    environment: Environment,
+    stack: AsyncExitStack,
+    recorded: Sequence[ToolSpec] | None = None,
+) -> list[McpTool]:
+    """The tools of every server; ``stack`` ends the servers. All start at once; with ``recorded``, the tools that a
+    session offers, each only when it is first called. Raises UsageFault for a server that cannot be used."""
+    servers = []
+    try:
+        for name, config in configs.items():
+            try:
+                servers.append(McpServer(name, config, access(name, config, environment)))
+            except McpFault as fault:
+                if recorded is None:
+                    raise
+                _LOGGER.warning("%s: its tools are not available", fault)
+                continue
+            stack.push_async_callback(servers[-1].aclose)
+        if recorded is not None:
+            return [McpTool(one, spec) for one in servers for spec in recorded if spec.name.startswith(f"{one.name}__")]
+        listed = await asyncio.gather(*(server.offers() for server in servers))
+    except McpFault as fault:
+        raise UsageFault(str(fault), hint=fault.hint) from fault
+    return [McpTool(server, spec) for server, specs in zip(servers, listed, strict=True) for spec in specs]

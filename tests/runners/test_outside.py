@@ -1,0 +1,164 @@
+"""MCP servers in sessions and on the command line: a packaged server, and what a session keeps of what it offered."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.backbones.scripted import Scripted, ScriptedBackbone
+from agent.events import Bus
+from memory.records import Reply, ToolCall
+from runners.config import load_config
+from runners.environment import Environment, Secret, read_environment
+from runners.errors import ConfigError, UsageFault
+from runners.folders import find_folder, new_folder
+from runners.outside import access
+from runners.request import ConfigRequest
+from runners.toolbox import Inputs
+from runners.wiring import OpenSession, SessionRequest, open_session
+from tests.runners.command import Command
+from tests.tools.mcp.test_server import CANARY, SCRIPT
+from tools.mcp.config import McpFault, McpServerConfig
+
+pytest.importorskip("mcp", reason="NO MCP: the extra mcp is not installed")
+needs_time_server = pytest.mark.skipif(
+    importlib.util.find_spec("mcp_server_time") is None, reason="NO MCP: mcp-server-time is not installed"
+)
+TIME = f"mcp.time={{command: {sys.executable!r}, args: [-m, mcp_server_time]}}"
+OPTIONS = ("backbone.kind=openai", "backbone.model=m", "python.enabled=false", "summaries.publish=lockstep")
+
+
+def bad(mode: str = "") -> str:
+    return f"mcp.bad={{command: {sys.executable!r}, args: [-I, -S, {SCRIPT!r}, {mode!r}], allow: null}}"
+
+
+@asynccontextmanager
+async def opened(
+    home: Path, corpus: Path, script: Sequence[Scripted], *options: str, changes: Sequence[str] | None = None
+) -> AsyncIterator[OpenSession]:
+    """A new session named ``s`` with a scripted model, or (with ``changes``) that one again."""
+    new = changes is None
+    folder = new_folder(home, home / "runs" / "s") if new else find_folder(home, "s")
+    config = load_config(ConfigRequest(options=(*OPTIONS, *options))) if new else None
+    inputs = Inputs(str(corpus)) if new else None
+    model = ScriptedBackbone(script)
+    request = SessionRequest(
+        folder, Environment(home), Bus(), config, inputs, changes=tuple(changes or ()), backbone=model
+    )
+    async with open_session(request) as session:
+        yield session
+    await model.aclose()
+
+
+def ask(name: str, **arguments: str) -> Reply:
+    return Reply("", tool_calls=(ToolCall("p", name, dict(arguments)),), stop_reason="tool_calls")
+
+
+@needs_time_server
+@pytest.mark.parametrize("dialect", ["native", "tongyi"])
+async def test_a_packaged_server_in_a_session(tmp_path: Path, corpus: Path, dialect: str) -> None:
+    """mcp-server-time, asked by a model, in a dialect with native tools and in one with tools as text."""
+    call = ask("time__convert_time", source_timezone="UTC", target_timezone="Asia/Tokyo", time="06:30")
+    end = Reply("half past three [c1]")
+    if dialect == "tongyi":
+        text = json.dumps({"name": call.tool_calls[0].name, "arguments": dict(call.tool_calls[0].arguments)})
+        call, end = Reply(f"<tool_call>\n{text}\n</tool_call>"), Reply("<answer>half past three [c1]</answer>")
+    async with opened(tmp_path, corpus, [call, end], TIME, f"dialect={dialect}") as one:
+        outcome = await one.session.ask("06:30 in London, what time is it in Tokyo?")
+        (chunk,) = await one.store.chunks([1])
+        assert all(rebuilt.same for rebuilt in await one.memory.rebuild_all())
+    assert outcome.status == "completed"
+    observation = chunk.step.observations[0]
+    assert observation.error is None and observation.tool == "time__convert_time"
+    assert "T15:30:00+09:00" in observation.text
+    assert chunk.placeholder.startswith("time__convert_time")
+
+
+@needs_time_server
+def test_a_packaged_server_by_hand(command: Command) -> None:
+    ended = command("tool", "time__get_current_time", '{"timezone": "Europe/Oslo"}', "-c", TIME)
+    assert ended.code == 0, ended.err
+    assert '"timezone": "Europe/Oslo"' in ended.out
+    assert ended.report["tool"] == "time__get_current_time"
+    ended = command("tool", "time__get_current_time", '{"timezone": "Nowhere"}', "-c", TIME)
+    assert ended.code == 1 and ended.report["error"] == "execution"
+    ended = command("tool", "clock__now", "-c", TIME)
+    assert ended.code == 2 and "time__TOOL" in ended.error
+
+
+async def test_a_session_offers_what_it_offered_from_the_start(tmp_path: Path, corpus: Path) -> None:
+    """Tools as text in the system message: a server that lists others later, that is gone, or whose program is not on
+    this host changes nothing of what was sent, and of what is sent."""
+    text = '<tool_call>\n{"name": "bad__echo", "arguments": {"text": "hello"}}\n</tool_call>'
+    other = '<tool_call>\n{"name": "bad__big", "arguments": {}}\n</tool_call>'
+    end = Reply("<answer>done</answer>")
+    async with opened(tmp_path, corpus, [Reply(text), end], bad(), "dialect=tongyi") as one:
+        await one.session.ask("first?")
+        offered = one.loop.toolset.specs
+    said: list[str] = []
+    for change in (bad("renamed"), "mcp.bad.command=not-on-this-host", "mcp.bad.pass_env=[NOT_SET]"):
+        async with opened(tmp_path, corpus, [Reply(text), Reply(other), end], changes=[change]) as two:
+            assert two.loop.toolset.specs == offered
+            await two.session.ask("and now?")
+            steps = [chunk.step for chunk in await two.store.chunks(range(1, two.memory.steps + 1))]
+            assert all(rebuilt.same for rebuilt in await two.memory.rebuild_all())
+            said += [f"{item.error}: {item.text}" for step in steps[-3:-1] for item in step.observations]
+    assert said[0] == "None: hello"
+    assert said[1] == "unsupported: MCP server bad does not have this tool any more"
+    assert said[2] == said[3] == "execution: MCP server bad: no such program: not-on-this-host"
+    assert said[4] == "unsupported: bad__echo is not available on this machine now: do without it"
+
+
+async def test_a_server_that_does_not_start_is_said_before_there_is_a_session(tmp_path: Path, corpus: Path) -> None:
+    for mode, why in (("exit", "no licence for this machine"), ("many", "1,000 tools")):
+        with pytest.raises(UsageFault, match=why):
+            async with opened(tmp_path, corpus, [], bad(mode), "dialect=native"):
+                pass
+        assert not (tmp_path / "runs" / "s" / "store.sqlite").exists()
+
+
+async def test_a_policy_with_tools_of_its_own_comes_at_the_start_or_not_at_all(tmp_path: Path, corpus: Path) -> None:
+    async with opened(tmp_path, corpus, [Reply("done")], "dialect=native") as one:
+        await one.session.ask("first?")
+    for name in ("fold-range", "fold-branch"):
+        with pytest.raises(ConfigError, match="brings tools of its own"):
+            async with opened(tmp_path, corpus, [], changes=[f"policy={name}"]):
+                pass
+    async with opened(tmp_path, corpus, [], changes=["policy=react"]) as two:
+        assert two.config.policy.name == "react"
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("mcp.Bad.command=x", "server name 'Bad'"),
+        ("mcp.a_b.command=x", "server name 'a_b'"),
+        ("mcp.a={command: x, env: {MY_API_KEY: v}}", "name it in a.pass_env"),
+        ("mcp.a={}", "either command or url"),
+        ("mcp.a={command: x, alow: [t]}", "unknown key"),
+        ("mcp.a={url: 'http://example.test/'}", "must be https"),
+        ("mcp=[x]", "dictionary"),
+    ],
+)
+def test_configurations_that_cannot_be_meant(option: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load_config(ConfigRequest(options=(option,)))
+
+
+def test_what_a_server_gets_of_our_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAIN", "as it is")
+    config = McpServerConfig(command="x", env={"A": "1"}, pass_env=("OPENAI_API_KEY", "PLAIN"))
+    with pytest.raises(McpFault, match="MCP server s: the variable OPENAI_API_KEY is not set"):
+        access("s", config, Environment(tmp_path))
+    environment = read_environment({"OPENAI_API_KEY": CANARY, "PLAIN": "as it is", "OTHER_KEY": "o"}, tmp_path)
+    given = access("s", config, Environment(tmp_path, {**environment.secrets, "PLAIN": Secret("as it is")}))
+    assert {"A": "1", "OPENAI_API_KEY": CANARY, "PLAIN": "as it is"}.items() <= given.variables.items()
+    assert "OTHER_KEY" not in given.variables
+    assert "PLAIN" not in access("s", McpServerConfig(command="x"), environment).variables
+    assert set(given.secrets) == {CANARY, "as it is"}
