@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from agent.pricing import ModelPrice
 from memory.encoders.cache import CachedEncoder, KeyCache
@@ -58,9 +58,21 @@ Placed: TypeAlias = tuple[int, Variant]
 """A variant with its position in the plan."""
 
 
-@dataclass(frozen=True)
-class Job(ABC):
+R = TypeVar("R")
+
+
+class Work(ABC, Generic[R]):
     """Something a worker does with one session; pickled to get there."""
+
+    recording: Recording
+
+    @abstractmethod
+    def run(self, tools: Toolkit, settings: Settings) -> R: ...
+
+
+@dataclass(frozen=True)
+class Job(Work[list[Outcome]]):
+    """Walks one session under several variants."""
 
     recording: Recording
     variants: tuple[Placed, ...]
@@ -128,7 +140,7 @@ def run_jobs(
     variant."""
     outcomes: list[Outcome] = []
     jobs = shared_out(jobs, workers)
-    for count, some in enumerate(_results(jobs, settings, workers), start=1):
+    for count, some in enumerate(results(jobs, settings, workers), start=1):
         outcomes.extend(some)
         if done is not None:
             done(count)
@@ -143,7 +155,8 @@ def shared_out(jobs: Sequence[J], workers: int) -> list[J]:
     ]
 
 
-def _results(jobs: Sequence[Job], settings: Settings, workers: int) -> Iterator[list[Outcome]]:
+def results(jobs: Sequence[Work[R]], settings: Settings, workers: int) -> Iterator[R]:
+    """What each job gives, in their order, as it comes."""
     if workers <= 1 or len(jobs) <= 1:
         tools = toolkit(settings)
         for job in jobs:
@@ -163,12 +176,12 @@ def _start(settings: Settings) -> None:
     _process.append((toolkit(settings), settings))
 
 
-def _work(job: Job) -> list[Outcome]:
+def _work(job: Work[R]) -> R:
     tools, settings = _process[-1]
     return _with_views(job, tools, settings)
 
 
-def _with_views(job: Job, tools: Toolkit, settings: Settings) -> list[Outcome]:
+def _with_views(job: Work[R], tools: Toolkit, settings: Settings) -> R:
     """A job with its own file of kept summaries."""
     if settings.cache is None:
         return job.run(tools, settings)
@@ -178,6 +191,6 @@ def _with_views(job: Job, tools: Toolkit, settings: Settings) -> list[Outcome]:
     return outcomes
 
 
-def job_name(job: Job) -> str:
+def job_name(job: Work[R]) -> str:
     """Names the file that a job's summaries are kept in."""
     return f"{job.recording.family}/{job.recording.id}/{len(job.recording.steps)}"
