@@ -18,6 +18,8 @@ MEMBERS = 128
 """Chunks of a range that are listed one by one."""
 PARTS = 32
 """Lines of a longer range."""
+EVICTED = "[evicted: "
+"""Begins what stands for an observation that was evicted."""
 
 
 class Recall:
@@ -59,7 +61,7 @@ class Recall:
         if ref.last:
             return await self._members(ref)
         text = await self.full_text(ref.chunk)
-        if ref.query:
+        if ref.query and f": {EVICTED}" not in text:
             passages = best_passages(ref.query, text, limit_chars=self._page_tokens * CHARS_PER_TOKEN)
             return "\n…\n".join(passages) if passages else text[: self._page_tokens * CHARS_PER_TOKEN]
         parts = pages(text, self._page_tokens, self._counter)

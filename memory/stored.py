@@ -120,6 +120,30 @@ class Tombstone:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreSizes:
+    """Where the bytes of a store are. All in bytes, but ``steps``, ``packed_steps`` and ``evicted_steps``."""
+
+    steps: int
+    packed_steps: int
+    evicted_steps: int
+    observations: int
+    """Of the steps that are in no pack."""
+    packs: int
+    packed_text: int
+    """What is in the packs, before it was compressed."""
+    steps_text: int
+    """Thoughts, actions, answers."""
+    summaries: int
+    keys: int
+    plans: int
+    other: int
+    """Facts, usage, events, settings, and what SQLite takes around all of it."""
+    free: int
+    """Pages that nothing uses: the next steps take them, or a compaction gives them back."""
+    file: int
+
+
+@dataclass(frozen=True, slots=True)
 class UsageRow:
     """Tokens and money of one call."""
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from memory.lifecycle.compact import CompactReport
 from memory.policies.registry import POLICIES
+from memory.stored import StoreSizes
 from runners.choices import packaged_names
 from runners.cli.app import COMMANDS, GROUPS
 from runners.health import Check
@@ -63,6 +65,8 @@ REPORTS = (
     ShowReport,
     StepReport,
     SessionEntry,
+    StoreSizes,
+    CompactReport,
     Check,
     ReplayReport,
     ReplayRow,

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault
+from memory.records import Level, View
 from memory.store import codec
 from memory.stored import Tombstone
 
@@ -97,14 +98,25 @@ def pack(connection: sqlite3.Connection, numbers: Sequence[int]) -> int:
 
     What the pack gives back is compared with what went in before a row changes.
     """
-    members: list[tuple[int, bytes]] = []
+    members = _members(connection, numbers)
+    return _write_pack(connection, members) if members else 0
+
+
+def packed_size(connection: sqlite3.Connection, numbers: Sequence[int]) -> int:
+    """Bytes that `pack` would return; writes nothing."""
+    members = _members(connection, numbers)
+    return len(compress(b"".join(text for _, text in members))) if members else 0
+
+
+def _members(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
     for number in numbers:
         row = connection.execute("SELECT observations FROM steps WHERE number = ?", (number,)).fetchone()
         if row is None:
             raise NotStored(f"there is no chunk c{number}")
         if row[0] != "":
-            members.append((number, codec.text_out(row[0]).encode("utf-8", "surrogatepass")))
-    return _write_pack(connection, members) if members else 0
+            found.append((number, codec.text_out(row[0]).encode("utf-8", "surrogatepass")))
+    return found
 
 
 def _write_pack(connection: sqlite3.Connection, members: Sequence[tuple[int, bytes]]) -> int:
@@ -159,6 +171,25 @@ def _drop_from_packs(connection: sqlite3.Connection, gone: set[int]) -> None:
         connection.execute("DELETE FROM packs WHERE number = ?", (pack_number,))
         if stay:
             _write_pack(connection, stay)
+
+
+def summary(connection: sqlite3.Connection, chunk: int, level: Level, *, but: str) -> View | None:
+    """The newest summary of a chunk at a level that ``but`` did not produce, published or not."""
+    row = connection.execute(
+        "SELECT chunk, level, version, producer, text, tokens, prompt_hash, published_step, fidelity FROM views"
+        " WHERE chunk = ? AND level = ? AND producer != ? ORDER BY version DESC LIMIT 1",
+        (chunk, int(level), codec.text_in(but)),
+    ).fetchone()
+    return None if row is None else codec.view_out(row)
+
+
+def producers(connection: sqlite3.Connection, level: Level) -> dict[int, tuple[str, int, int]]:
+    """chunk -> (producer, version, tokens) of its newest view at a level, published or not."""
+    rows = connection.execute(
+        "SELECT chunk, producer, version, tokens FROM views WHERE level = ? ORDER BY chunk, version, producer",
+        (int(level),),
+    )
+    return {chunk: (codec.text_out(name), version, tokens) for chunk, name, version, tokens in rows}
 
 
 def tombstones(connection: sqlite3.Connection) -> list[Tombstone]:

@@ -13,12 +13,23 @@ from memory.errors import StoreFault
 from memory.plan import Block
 from memory.ports import Faults
 from memory.records import Chunk, Level, View
-from memory.store import owner, reads, writes
+from memory.store import cold, owner, reads, writes
 from memory.store.check import CLEAN, Checking, check_opened
 from memory.store.database import BUSY_TIMEOUT_S, Database
 from memory.store.fork import copy_beginning
 from memory.store.migrations import applied
-from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+from memory.store.sizes import sizes
+from memory.stored import (
+    ChunkFacts,
+    Event,
+    Intent,
+    KeyRows,
+    PlanRecord,
+    Question,
+    StoreSizes,
+    Tombstone,
+    UsageRow,
+)
 
 T = TypeVar("T")
 
@@ -196,6 +207,36 @@ class SqliteStore:
 
     async def keys(self, encoder_id: str) -> KeyRows:
         return await self._read(lambda c: reads.keys(c, encoder_id))
+
+    # -- what becomes of it when it grows (`memory.lifecycle`)
+
+    async def unpacked(self, first: int, last: int) -> list[tuple[int, int]]:
+        """(chunk, bytes of its observations) of the steps ``first``-``last`` that are in no pack."""
+        return await self._read(lambda c: cold.unpacked(c, first, last))
+
+    async def pack(self, numbers: Sequence[int], *, dry_run: bool = False) -> int:
+        """Compress the observations of these steps together; returns the bytes of the pack."""
+        if dry_run:
+            return await self._read(lambda c: cold.packed_size(c, numbers))
+        return await self._write(lambda c: cold.pack(c, numbers), "pack")
+
+    async def evict(self, stones: Sequence[Tombstone]) -> None:
+        """Put tombstones in the place of observations, for good."""
+        await self._write(lambda c: cold.evict(c, stones), "evict")
+
+    async def tombstones(self) -> list[Tombstone]:
+        return await self._read(cold.tombstones)
+
+    async def summary(self, chunk: int, level: Level, *, but: str) -> View | None:
+        """The newest summary that ``but`` did not produce, published or not."""
+        return await self._read(lambda c: cold.summary(c, chunk, level, but=but))
+
+    async def producers(self, level: Level) -> dict[int, tuple[str, int, int]]:
+        """chunk -> (producer, version, tokens) of its newest view at a level, published or not."""
+        return await self._read(lambda c: cold.producers(c, level))
+
+    async def sizes(self) -> StoreSizes:
+        return await self._read(sizes)
 
     # -- what was decided and spent
 

@@ -18,6 +18,7 @@ from runners.cli import (
     doctor,
     fit_profile,
     fork,
+    memory,
     models,
     policies,
     replay,
@@ -45,6 +46,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
     "bench": ("Benchmarks: run, resume, score, report, compare, submit, export.", bench.BENCH),
     "sessions": ("What sessions there are; show, export or remove one.", sessions.SESSIONS),
+    "memory": ("How large a session's memory is; make it smaller.", memory.MEMORY),
 }
 """Commands with commands of their own: what the group is for, and its functions by name."""
 

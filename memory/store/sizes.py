@@ -1,0 +1,52 @@
+"""Where the bytes of a store are, and giving back what nothing uses."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from memory.store.database import BUSY_TIMEOUT_S
+from memory.store.files import connect, translated
+from memory.stored import StoreSizes
+
+_QUERIES = {
+    "steps": "SELECT COUNT(*) FROM steps",
+    "packed_steps": "SELECT COUNT(*) FROM packed",
+    "evicted_steps": "SELECT COUNT(*) FROM tombstones",
+    "observations": "SELECT TOTAL(LENGTH(CAST(observations AS BLOB))) FROM steps",
+    "packs": "SELECT TOTAL(LENGTH(body)) FROM packs",
+    "packed_text": "SELECT TOTAL(raw_bytes) FROM packs",
+    "steps_text": "SELECT TOTAL(LENGTH(CAST(thought AS BLOB)) + LENGTH(CAST(calls AS BLOB)) +"
+    " LENGTH(CAST(answer AS BLOB)) + LENGTH(CAST(question AS BLOB))) FROM steps",
+    "summaries": "SELECT (SELECT TOTAL(LENGTH(CAST(text AS BLOB))) FROM views) +"
+    " (SELECT TOTAL(LENGTH(CAST(text AS BLOB))) FROM blocks)",
+    "keys": "SELECT TOTAL(LENGTH(vector)) FROM keys",
+    "plans": "SELECT TOTAL(LENGTH(changed) + LENGTH(query_key)) FROM plans",
+}
+
+
+def sizes(connection: sqlite3.Connection) -> StoreSizes:
+    """Sizes as of one snapshot; reads every row."""
+    found = {name: int(connection.execute(query).fetchone()[0]) for name, query in _QUERIES.items()}
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    counted = ("observations", "packs", "steps_text", "summaries", "keys", "plans")
+    other = max(0, (pages - free) * page - sum(found[name] for name in counted))
+    return StoreSizes(**found, other=other, free=free * page, file=pages * page)
+
+
+def shrink(path: Path) -> int:
+    """Give the free pages of a closed store back to the disk (VACUUM: the file is whole before and after, whatever
+    happens between); returns the bytes that this freed. Needs as much room again. Raises StoreFault, StoreFull."""
+    with translated(path, reading=True):
+        connection = connect(path, busy_timeout_s=BUSY_TIMEOUT_S)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            before = path.stat().st_size
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.close()
+    return before - path.stat().st_size

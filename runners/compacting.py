@@ -1,0 +1,65 @@
+"""Compaction of a session where it lies: owned meanwhile, its trajectory in step, its free pages given back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from agent.citations import find_mentions
+from memory.errors import StoreFault
+from memory.lifecycle.compact import Compaction, CompactReport, compact
+from memory.ports import ChunkStore
+from memory.store.sizes import shrink
+from memory.store.sqlite import SqliteStore
+from memory.stored import Event
+from memory.tokens import ScriptCounter
+from runners.clock import SystemClock
+from runners.folders import SessionFolder
+from runners.trajectory import TrajectoryFile
+
+PAGE = 64
+"""Steps read at once."""
+
+
+async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactReport:
+    """Compact a session; what an answer cites is spared. Raises StoreBusy while another process holds it, NotStored."""
+    async with await SqliteStore.open(folder.store, create=False, read_only=wanted.dry_run) as store:
+        if not wanted.dry_run:
+            await store.claim("compact")
+        spared = wanted.spared | await cited(store)
+        asked = Compaction(wanted.hot, wanted.similar, wanted.rule, spared, wanted.dry_run)
+        report = await compact(store, asked, ScriptCounter(), SystemClock())
+        if wanted.dry_run:
+            return report
+        if report.evicted:
+            await _write_trajectory(folder, store)
+        if report.packed or report.views_merged or report.evicted:
+            await store.add_event(Event("compacted", time.time(), {"packed": report.packed, "evicted": report.evicted}))
+    assert report.sizes is not None
+    try:
+        shrink(folder.store)
+    except StoreFault as fault:
+        report.problem = str(fault)
+    report.freed = report.sizes.file - folder.store.stat().st_size
+    return report
+
+
+async def cited(store: ChunkStore) -> frozenset[int]:
+    """The chunks that answers of the session cite."""
+    answers = [facts.number for facts in await store.facts() if facts.kind == "answer"]
+    found: set[int] = set()
+    for first in range(0, len(answers), PAGE):
+        for chunk in await store.chunks(answers[first : first + PAGE]):
+            found.update(mention.chunk for mention in find_mentions(chunk.step.answer))
+    return frozenset(found)
+
+
+async def _write_trajectory(folder: SessionFolder, store: SqliteStore) -> None:
+    """Write the trajectory anew, whole or not at all: it held what was evicted."""
+    fresh = folder.path / f"{folder.trajectory.name}.new"
+    await asyncio.to_thread(fresh.unlink, missing_ok=True)
+    writing, last = TrajectoryFile(fresh), await store.last_step()
+    for first in range(1, last + 1, PAGE):
+        chunks = await store.chunks(range(first, min(first + PAGE, last + 1)))
+        await asyncio.to_thread(writing.append, [chunk.step for chunk in chunks])
+    await asyncio.to_thread(fresh.replace, folder.trajectory)
