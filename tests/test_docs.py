@@ -14,6 +14,7 @@ from memory.stored import StoreSizes
 from runners.choices import packaged_names
 from runners.cli.app import COMMANDS, GROUPS
 from runners.health import Check
+from runners.memory_eval.report import MemoryDifference, MemoryReport, MemoryRow
 from runners.replay.report import ReplayReport
 from runners.replay.rows import CurveRow, DifferenceRow, ReplayRow, SessionRow
 from runners.report import CitationReport, RunReport, ShowReport, StepReport
@@ -68,6 +69,9 @@ REPORTS = (
     StoreSizes,
     CompactReport,
     Check,
+    MemoryReport,
+    MemoryRow,
+    MemoryDifference,
     ReplayReport,
     ReplayRow,
     DifferenceRow,
