@@ -33,6 +33,7 @@ def step_row(step: Step) -> dict[str, JsonValue]:
                 "text": o.text,
                 "error": o.error,
                 "sources": [{"url": s.url, "title": s.title} for s in o.sources],
+                "refs": [{"chunk": r.chunk, "part": r.part, "query": r.query, "last": r.last} for r in o.refs],
             }
             for o in step.observations
         ],
