@@ -78,11 +78,6 @@ class Sections(BaseModel):
                 raise ValueError(f"{name}.env holds {secret}, and is stored: name it in {name}.pass_env instead")
         return value
 
-    @property
-    def secret_names(self) -> frozenset[str]:
-        """Variables that are secrets because the configuration names them."""
-        return frozenset(variable for server in self.mcp.values() for variable in server.variables)
-
 
 class PolicySection(BaseModel):
     """The context policy. ``name`` is of the registry and ``options`` of that entry's config class; ``variant`` is the

@@ -85,6 +85,8 @@ class Environment:
     home: Path
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Secret] = field(default_factory=dict)
+    """Everything else, for programs that are given a variable by its name."""
 
     def secret(self, name: str) -> str | None:
         """A key by any of its names, revealed; None when unset or empty. Of several keys, the first."""
@@ -94,6 +96,11 @@ class Environment:
     def setting(self, name: str) -> str | None:
         """An address or a switch by any of its names; None when unset or empty."""
         return self.settings.get(ALIASES.get(name, name))
+
+    def given(self, name: str) -> str | None:
+        """Any variable at all, revealed; None when unset or empty."""
+        other = self.others.get(name)
+        return self.secret(name) or self.setting(name) or (other.reveal() if other else None)
 
     def variables(self) -> dict[str, str]:
         """Everything by its proper name, secrets revealed: for the factory that makes a client, and nothing else."""
@@ -119,7 +126,8 @@ def read_environment(
         name: Secret(_first(name, value)) for name, value in values.items() if _SECRET.search(name) or name in also
     }
     settings = {name: values[name] for name in SETTINGS if name in values}
-    return Environment(home=_home(values.get(HOME)), secrets=_with_aliases(secrets), settings=_with_aliases(settings))
+    others = {name: Secret(value) for name, value in values.items() if not {name} & (secrets.keys() | settings.keys())}
+    return Environment(_home(values.get(HOME)), _with_aliases(secrets), _with_aliases(settings), others)
 
 
 def forget_secrets(variables: MutableMapping[str, str] | None = None, also: Collection[str] = ()) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -25,7 +26,9 @@ from runners.computing import NOT_OFFERED, WHY, described, open_sandbox, unavail
 from runners.config import RunConfig
 from runners.environment import KEYS, SETTINGS, Environment
 from runners.errors import RunnerFault
+from runners.outside import look_at
 from runners.searching import VARIABLES, blocklist, live_providers, open_search, provider_line
+from tools.mcp.config import McpFault
 from tools.python.base import UNSAFE
 from tools.visit.browser import find_chromium
 
@@ -36,6 +39,7 @@ EXTRAS = {
     "browser": "playwright",
     "files": "openpyxl",
     "local": "xllamacpp",
+    "mcp": "mcp",
     "search": "ddgs",
 }
 """Extra -> the module that shows it is installed."""
@@ -72,13 +76,15 @@ def check_machine(environment: Environment) -> Iterator[Check]:
 
 
 def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]:
-    """What the configuration names; nothing is sent to anybody."""
+    """What the configuration names; nothing is sent to anybody but to its MCP servers, which are started."""
     yield Check("policy", "ok", f"{config.policy.variant or config.policy.name} (profile {config.profile})")
     yield guarded("backbone", lambda: _backbone(config, environment), (AgentFault,))
     yield guarded("encoder", lambda: _encoder(config, environment), (MemoryFault,))
     yield guarded("search", lambda: _search(config, environment), (RunnerFault,))
     yield _browser(config)
     yield guarded("python tool", lambda: _sandbox(config, environment), (RunnerFault,))
+    for name in config.mcp:
+        yield guarded(f"mcp {name}", partial(_server, name, config, environment), (McpFault,))
 
 
 def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception], ...]) -> Check:
@@ -148,6 +154,13 @@ def _sandbox(config: RunConfig, environment: Environment) -> Check:
     unsafe = how.startswith(UNSAFE)
     hint = "python.unsafe_python is on, and nothing here isolates code" if unsafe else ""
     return Check("python tool", "warn" if unsafe else "ok", how if unsafe else f"isolation {how}", hint)
+
+
+def _server(name: str, config: RunConfig, environment: Environment) -> Check:
+    found = asyncio.run(look_at(name, config.mcp[name], environment))
+    if config.backbone.kind == "embedded":
+        return Check(f"mcp {name}", "warn", f"{found}; not used", "the embedded backbone calls no outside tools")
+    return Check(f"mcp {name}", "ok" if found != "no tools" else "warn", found)
 
 
 def _python() -> Check:

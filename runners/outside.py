@@ -14,6 +14,7 @@ from tools.mcp.config import McpFault, McpServerConfig
 from tools.mcp.server import Access, McpServer
 from tools.mcp.tool import McpTool
 
+NAMED = 8
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -21,7 +22,7 @@ def access(server: str, config: McpServerConfig, environment: Environment) -> Ac
     """What a server is given of our environment. Raises McpFault for a variable that is named and not set."""
     given: dict[str, str] = {}
     for name in config.variables:
-        value = environment.secret(name) or environment.setting(name)
+        value = environment.given(name)
         if not value:
             raise McpFault(f"MCP server {server}: the variable {name} is not set", "set it, or add it to .env")
         given[name] = value
@@ -55,3 +56,14 @@ async def open_servers(
     except McpFault as fault:
         raise UsageFault(str(fault), hint=fault.hint) from fault
     return [McpTool(server, spec) for server, specs in zip(servers, listed, strict=True) for spec in specs]
+
+
+async def look_at(name: str, config: McpServerConfig, environment: Environment) -> str:
+    """Start a server, say what it would offer, and end it. Raises McpFault."""
+    server = McpServer(name, config, access(name, config, environment))
+    try:
+        tools = [spec.name for spec in await server.offers()]
+    finally:
+        await server.aclose()
+    more = f" and {len(tools) - NAMED} more" if len(tools) > NAMED else ""
+    return f"{len(tools)} tools: {', '.join(tools[:NAMED])}{more}" if tools else "no tools"

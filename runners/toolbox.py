@@ -72,9 +72,11 @@ async def open_toolbox(request: ToolboxRequest, stack: AsyncExitStack) -> Toolse
             tools += [_search(request, provider), _visit(request, hosts)]
         tools += _files(request)
         if request.config.backbone.kind != "embedded":
-            # the embedded reader computes nothing: starting a server for it would only cost time
+            # the embedded reader calls none of them: starting a server for it would only cost time
             tools += _python(request)
             tools += await _outside(request, stack)
+        elif request.config.mcp:
+            _LOGGER.warning("MCP servers are not started: the embedded backbone calls no tools of theirs")
     except BaseException:
         if provider is not None:
             await provider.aclose()

@@ -20,7 +20,7 @@ from runners.cli.options import (
     config_request,
 )
 
-ToolName = Annotated[str, typer.Argument(help="search, visit, python or parse_file.")]
+ToolName = Annotated[str, typer.Argument(help="search, visit, python, parse_file, or SERVER__TOOL of an MCP server.")]
 ToolArguments = Annotated[str, typer.Argument(help="Its arguments as a JSON object.", metavar="'{...}'")]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.environment import ALIASES, KEYS, SETTINGS, Secret, forget_secrets, read_environment
+from runners.environment import ALIASES, KEYS, SETTINGS, Secret, forget_secrets, harmless, read_environment
 
 CANARY = "canary-4711-secret"
 HOME = {"LONGSTRIDE_HOME": "/nowhere"}
@@ -103,3 +103,15 @@ def test_nobody_else_reads_the_environment() -> None:
         if "os.environ" in (text := path.read_text()) or "getenv" in text
     }
     assert readers - children == {"runners/environment.py"}
+
+
+def test_any_variable_can_be_given_on_by_name_and_none_shows(tmp_path: Path) -> None:
+    given = {**HOME, "DATABASE": CANARY, "OPENAI_API_KEY": CANARY, "SEARXNG_URL": "http://x", "EMPTY": ""}
+    environment = read_environment(given, tmp_path)
+    found = [environment.given(name) for name in ("DATABASE", "OPENAI_API_KEY", "SEARXNG_URL", "EMPTY", "NONE")]
+    assert found == [CANARY, CANARY, "http://x", None, None]
+    assert "DATABASE" not in environment.variables() and CANARY not in repr(environment)
+
+
+def test_a_program_that_is_started_sees_nothing_that_matters() -> None:
+    assert harmless({"PATH": "/bin", "OPENAI_API_KEY": CANARY, "DATABASE": CANARY}) == {"PATH": "/bin"}

@@ -15,7 +15,7 @@ from agent.backbones.scripted import Scripted, ScriptedBackbone
 from agent.events import Bus
 from memory.records import Reply, ToolCall
 from runners.config import load_config
-from runners.environment import Environment, Secret, read_environment
+from runners.environment import Environment, read_environment
 from runners.errors import ConfigError, UsageFault
 from runners.folders import find_folder, new_folder
 from runners.outside import access
@@ -151,14 +151,27 @@ def test_configurations_that_cannot_be_meant(option: str, why: str) -> None:
         load_config(ConfigRequest(options=(option,)))
 
 
-def test_what_a_server_gets_of_our_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLAIN", "as it is")
+def test_what_a_server_gets_of_our_environment(tmp_path: Path) -> None:
     config = McpServerConfig(command="x", env={"A": "1"}, pass_env=("OPENAI_API_KEY", "PLAIN"))
     with pytest.raises(McpFault, match="MCP server s: the variable OPENAI_API_KEY is not set"):
         access("s", config, Environment(tmp_path))
     environment = read_environment({"OPENAI_API_KEY": CANARY, "PLAIN": "as it is", "OTHER_KEY": "o"}, tmp_path)
-    given = access("s", config, Environment(tmp_path, {**environment.secrets, "PLAIN": Secret("as it is")}))
+    given = access("s", config, environment)
     assert {"A": "1", "OPENAI_API_KEY": CANARY, "PLAIN": "as it is"}.items() <= given.variables.items()
     assert "OTHER_KEY" not in given.variables
     assert "PLAIN" not in access("s", McpServerConfig(command="x"), environment).variables
     assert set(given.secrets) == {CANARY, "as it is"}
+
+
+def test_doctor_shows_the_servers(command: Command) -> None:
+    ended = command(
+        "doctor",
+        *("-c", bad(), "-c", f"mcp.gone={{command: {sys.executable!r}, args: [-c, 'raise SystemExit(5)']}}"),
+        *("-c", "mcp.absent.command=not-on-this-host"),
+    )
+    checks = {check["name"]: check for check in ended.report["checks"]}
+    assert checks["mcp bad"]["state"] == "warn" and "tools: bad__echo, bad__env" in checks["mcp bad"]["detail"]
+    assert checks["mcp gone"]["state"] == "fail" and "exit code 5" in checks["mcp gone"]["detail"]
+    assert "no such program: not-on-this-host" in checks["mcp absent"]["detail"]
+    assert checks["extra mcp"]["state"] == "ok"
+    assert ended.code == 1
