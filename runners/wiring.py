@@ -10,48 +10,41 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from agent.backbones.base import Backbone
-from agent.backbones.factory import BackboneConfig, make_backbone
+from agent.backbones.factory import make_backbone
 from agent.control.registry import control_for
 from agent.dialects.registry import DialectOptions, make_dialect
 from agent.events import Bus
 from agent.guards import LOOKBACK, Guards
 from agent.loop import Loop
-from agent.pricing import Priced, Prices
 from agent.session import Session
 from agent.situation import Tracker
 from agent.spending import Spending
 from agent.window import Learned, Window
-from memory.encoders.cache import CachedEncoder, KeyCache
-from memory.encoders.factory import make_encoder
 from memory.errors import StoreCorrupt
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
-from memory.ports import BlockMaker, ChunkStore, Clock, Encoder, Faults, TokenCounter
+from memory.ports import ChunkStore, Faults
 from memory.recall import Recall
 from memory.records import Step
 from memory.store.check import Checking
 from memory.store.sqlite import SqliteStore
 from memory.stored import Event, UsageRow
-from memory.summaries.build import build_worker
-from memory.summaries.ranges import build_blocks
-from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from runners.changes import changed_config, differences
 from runners.clock import SystemClock
 from runners.computing import described, session_sandbox
 from runners.config import RunConfig, config_hash, config_tree, stored_config, tree_hash
 from runners.environment import Environment
-from runners.errors import ConfigError
+from runners.errors import ConfigError, UsageFault
 from runners.extracting import goal_extractor
 from runners.folders import SessionFolder, already_there
 from runners.offered import record_tools, recorded_tools
+from runners.parts import cached_encoder, priced_backbone, summarisers
 from runners.pictures import PICTURE_TOKENS, read_pictures
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
 
-ENCODER_KEY = "OPENAI_API_KEY"
-"""The key that a `/v1/embeddings` server is sent."""
-ASKED, SETTINGS = "asked", "settings"
+ASKED, SETTINGS, HOST = "asked", "settings", "host"
 PROVIDERS = frozenset({"openai", "anthropic", "local"})
 """Backbone kinds whose reported prompt tokens calibrate our counter."""
 
@@ -138,7 +131,7 @@ async def _build(
     request: SessionRequest, store: SqliteStore, config: RunConfig, inputs: Inputs, stack: AsyncExitStack
 ) -> OpenSession:
     counter, clock = ScriptCounter(), SystemClock()
-    backbone = request.backbone or _backbone(config.backbone, request.environment)
+    backbone = request.backbone or priced_backbone(config.backbone, request.environment)
     if request.backbone is None:
         stack.push_async_callback(backbone.aclose)
     options = DialectOptions(
@@ -151,7 +144,7 @@ async def _build(
     recall = Recall(store, counter, config.memory.glimpse_page)
     control = control_for(config.policy.name)
     spending = Spending(config.limits, clock, store, await _spent(store))
-    extractor = goal_extractor(config, lambda model: _backbone(model, request.environment), spending.record)
+    extractor = goal_extractor(config, lambda model: priced_backbone(model, request.environment), spending.record)
     if extractor is not None:
         stack.push_async_callback(extractor.completion.aclose)
     sandbox = await session_sandbox(config, request.environment, store)
@@ -169,10 +162,10 @@ async def _build(
     )
     toolset = await open_toolbox(wanted, stack)
     await record_tools(store, toolset.specs)
-    encoder = _encoder(config, request.environment, stack)
+    encoder = cached_encoder(config, request.environment, stack)
     policy = make_policy(config.policy.name, config.policy.options.model_dump(by_alias=True))
     judge = encoder if "fidelity" in policy.needs else None
-    summaries, blocks = _summaries(config, request.environment, store, counter, clock, spending, judge)
+    summaries, blocks = summarisers(config, request.environment, store, counter, clock, spending, judge)
     parts = MemoryParts(
         store=store,
         encoder=encoder,
@@ -205,6 +198,8 @@ async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfi
         await store.set_meta({"today": datetime.now(UTC).date().isoformat(), ASKED: request.question})
         await _write_down(request.folder, store, request.config, inputs)
         return request.config, inputs
+    if await store.meta(HOST) is not None:
+        raise UsageFault(f"session {request.folder.name} is another agent's memory", hint="`longstride mcp` opens it")
     settings = await store.meta(SETTINGS)
     if settings is None:
         raise StoreCorrupt(
@@ -273,48 +268,3 @@ async def _trajectory(request: SessionRequest, store: SqliteStore, memory: Memor
     missing = range(trajectory.mend(memory.steps) + 1, memory.steps + 1)
     trajectory.append([chunk.step for chunk in await store.chunks(missing)])
     request.bus.subscribe(trajectory.on_event)
-
-
-def _backbone(config: BackboneConfig, environment: Environment) -> Backbone:
-    """The backbone, its calls priced where the user's price file knows the model."""
-    backbone = make_backbone(config, environment.variables())
-    prices = environment.home / "prices.yaml"
-    if not prices.is_file():
-        return backbone
-    try:
-        return Priced(backbone, Prices.load(prices))
-    except ValueError as fault:
-        raise ConfigError(str(fault)) from fault
-
-
-def _encoder(config: RunConfig, environment: Environment, stack: AsyncExitStack) -> Encoder:
-    key = environment.secret(ENCODER_KEY) if config.encoder.kind == "http" else None
-    cache = KeyCache(environment.home / "cache" / "keys.sqlite")
-    stack.callback(cache.close)
-    return CachedEncoder(make_encoder(config.encoder, api_key=key), cache)
-
-
-def _summaries(
-    config: RunConfig,
-    environment: Environment,
-    store: SqliteStore,
-    counter: TokenCounter,
-    clock: Clock,
-    spending: Spending,
-    judge: Encoder | None,
-) -> tuple[SummaryWorker | None, BlockMaker]:
-    """What summarises steps, and what summarises runs of them; one completion, which the worker closes. ``judge``: the
-    encoder that measures what summaries preserve, where the policy asks for it."""
-    model = config.summary_backbone or config.backbone
-    completion = _backbone(model, environment) if config.summaries.kind == "llm" else None
-    worker = build_worker(
-        config.summaries,
-        store,
-        clock,
-        counter,
-        completion,
-        window=model.window,
-        record=spending.record,
-        encoder=judge,
-    )
-    return worker, build_blocks(config.summaries, counter, completion, window=model.window, record=spending.record)
