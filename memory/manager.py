@@ -183,8 +183,11 @@ class Memory:
             raise ValueError("the text is empty")
         need = NeedsSummary(first, last, kind, tokens=tokens)
         made = sealed(need, len(self._state.blocks) + 1, self.steps + 2, clean, "model", self._given.counter)
-        if self._state.blocks and self._state.blocks[-1] == replace(made, number=made.number - 1):
-            return self._state.blocks[-1]
+        for known in reversed(self._state.blocks):
+            if known.published_step < made.published_step:
+                break
+            if known == replace(made, number=known.number):
+                return known
         await add_block(self._given.store, self._state, made)
         return made
 

@@ -60,13 +60,21 @@ class TrajectoryFile:
         if not self._path.exists():
             return 0
         with self._path.open("rb+") as file:
-            held = _last_number(file)
+            held, end = _last_number(file)
+            file.truncate(end)
         if held is not None and held <= steps:
             return held
         aside = next(path for number in count(1) if not (path := self._path.with_suffix(f".{number}.old")).exists())
         self._path.rename(aside)
         log.warning("%s does not fit its session: kept as %s, and written anew", self._path, aside.name)
         return 0
+
+    def steps(self) -> int | None:
+        """How many steps the file holds, half a line not counted; None where it is no file of ours."""
+        if not self._path.exists():
+            return 0
+        with self._path.open("rb") as file:
+            return _last_number(file)[0]
 
     def append(self, steps: Iterable[Step]) -> None:
         """Write what a crash left out."""
@@ -84,20 +92,19 @@ class TrajectoryFile:
             log.warning("%s stays behind from step %d on: %s", self._path, event.step.number, fault)
 
 
-def _last_number(file: BinaryIO) -> int | None:
-    """Step of the last whole line, 0 in an empty file, None when it is no line of ours; cuts half a line off."""
+def _last_number(file: BinaryIO) -> tuple[int | None, int]:
+    """Step of the last whole line (0 in an empty file, None when it is no line of ours), and where that line ends."""
     end = _line_start(file, file.seek(0, os.SEEK_END))
-    file.truncate(end)
     if end == 0:
-        return 0
+        return 0, end
     start = _line_start(file, end - 1)
     file.seek(start)
     try:
         row = json.loads(file.read(end - start))
     except ValueError:
-        return None
+        return None, end
     number = row.get("step") if isinstance(row, dict) else None
-    return number if isinstance(number, int) and number > 0 else None
+    return (number if isinstance(number, int) and number > 0 else None), end
 
 
 def _line_start(file: BinaryIO, end: int) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from memory.errors import StoreCorrupt
@@ -19,32 +20,37 @@ Checking: TypeAlias = Callable[[int, float], None]
 """Told while a store is checked: its size in bytes, seconds so far. Called from the store's own thread."""
 
 
-def check_opened(connection: sqlite3.Connection, outdated: bool, checking: Checking | None = None) -> None:
-    """Refuse a damaged file, and to migrate one in use. What is being written now was checked by its owner."""
+def check_opened(connection: sqlite3.Connection, outdated: bool, checking: Checking | None = None) -> bool:
+    """Refuse a damaged file, and to migrate one in use. What is being written now was checked by its owner.
+
+    Returns whether the file was not left in order and is whole all the same.
+    """
     held = owner.current(connection)
     if held is not None and held.alive():
         if outdated:
             raise owner.busy(held)
-        return
+        return False
     if reads.meta(connection, CLEAN) in (None, "1"):
-        return
+        return False
     problems = quick_check(connection, checking)
     if problems:
         raise StoreCorrupt("the store is damaged: " + "; ".join(problems), hint="restore it from a copy")
+    return True
 
 
 def quick_check(connection: sqlite3.Connection, checking: Checking | None = None) -> list[str]:
     """What PRAGMA quick_check finds, at most five lines; empty for a whole file."""
-    if checking is not None:
-        _watch(connection, checking)
-    try:
+    with watched(connection, checking):
         found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
-    finally:
-        connection.set_progress_handler(None, 0)
     return [] if found == ["ok"] else found
 
 
-def _watch(connection: sqlite3.Connection, checking: Checking) -> None:
+@contextlib.contextmanager
+def watched(connection: sqlite3.Connection, checking: Checking | None) -> Iterator[None]:
+    """Tell ``checking`` how long the statements inside have been running."""
+    if checking is None:
+        yield
+        return
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     started = told = time.monotonic()
@@ -59,3 +65,7 @@ def _watch(connection: sqlite3.Connection, checking: Checking) -> None:
         return 0
 
     connection.set_progress_handler(tick, TICK)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)

@@ -19,6 +19,7 @@ from memory.store.database import BUSY_TIMEOUT_S, Database
 from memory.store.fork import copy_beginning
 from memory.store.migrations import applied
 from memory.store.sizes import sizes
+from memory.store.verify import Finding, verify
 from memory.stored import (
     ChunkFacts,
     Event,
@@ -45,7 +46,7 @@ class SqliteStore:
         self._database = database
         self._token: str | None = None
         self._touched = False
-        """Whether a write was tried: then closing in order has something to say."""
+        """Whether a write was tried, or the file was checked: then closing in order has something to say."""
         self._marked = False
         """Whether the mark of a session in use is known to be on the disk."""
 
@@ -68,8 +69,14 @@ class SqliteStore:
         StoreBusy, StoreFull, StoreFault.
         """
         database = Database(Path(path), busy_timeout_s=busy_timeout_s, read_only=read_only, faults=faults)
-        await database.open(create=create and not read_only, check=partial(check_opened, checking=checking))
-        return cls(database)
+        store = cls(database)
+
+        def check(connection: sqlite3.Connection, outdated: bool) -> None:
+            # what has been checked need not be checked again and again: closing says that it is in order now
+            store._touched = check_opened(connection, outdated, checking) and not read_only
+
+        await database.open(create=create and not read_only, check=check)
+        return store
 
     @property
     def path(self) -> Path:
@@ -123,14 +130,26 @@ class SqliteStore:
         if token is not None:
             await self._database.write(lambda connection: owner.give_up(connection, token), "release")
 
+    async def recorded_owner(self) -> owner.Owner | None:
+        """Who is on record as holding the session, alive or not."""
+        return await self._read(owner.current)
+
     async def owner(self) -> owner.Owner | None:
         """Who holds the session now: a live process, or None."""
-        held = await self._read(owner.current)
+        held = await self.recorded_owner()
         return held if held is not None and held.alive() else None
 
     async def schema(self) -> int:
         """Number of the newest migration in the file."""
         return await self._read(applied)
+
+    async def clean(self) -> bool:
+        """Whether the last user that wrote closed the store in order."""
+        return await self._read(lambda c: reads.meta(c, CLEAN)) in (None, "1")
+
+    async def verify(self, checking: Checking | None = None) -> list[Finding]:
+        """Check every invariant of what is stored; slow for a long session."""
+        return await self._read(lambda c: verify(c, checking))
 
     async def fork(self, path: Path, step: int) -> None:
         """Make a store at ``path`` that holds the beginning of this one, up to ``step`` (0: the first question only).

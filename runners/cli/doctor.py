@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
+Session = Annotated[
+    str | None,
+    typer.Option("--session", metavar="SESSION", help="Check this session's files instead: is everything whole?"),
+]
+
+
 def doctor(
+    session: Session = None,
     profile: Profile = None,
     policy: Policy = None,
     backbone: Backbone = None,
@@ -24,16 +32,41 @@ def doctor(
     json_file: JsonFile = None,
 ) -> None:
     """Check this machine, the keys and the configuration: what works, what does not, what to do about it."""
+    checks = _machine(profile, policy, backbone, config, overrides) if session is None else _session(session)
+    _report(checks, json_file)
+
+
+def _session(name: str) -> list[Check]:
+    import asyncio
+
+    from runners.checking import tell_checking
+    from runners.environment import forget_secrets, read_environment
+    from runners.folders import find_folder
+    from runners.session_health import check_session
+
+    environment = read_environment()
+    forget_secrets()
+    return asyncio.run(check_session(find_folder(environment.home, name), tell_checking))
+
+
+def _machine(
+    profile: str | None, policy: str | None, backbone: str | None, config: Path | None, overrides: list[str] | None
+) -> list[Check]:
     from runners.config import load_config
     from runners.environment import forget_secrets, read_environment
-    from runners.health import check_config, check_machine, checks_json
-    from runners.report import write_json
+    from runners.health import check_config, check_machine
 
     chosen = load_config(config_request(profile, policy, backbone, config, overrides))
     named = {chosen.backbone.api_key_env or ""}
     environment = read_environment(also=named)
     forget_secrets(also=named)
-    checks = [*check_machine(environment), *check_config(chosen, environment)]
+    return [*check_machine(environment), *check_config(chosen, environment)]
+
+
+def _report(checks: list[Check], json_file: str | None) -> None:
+    from runners.health import checks_json
+    from runners.report import write_json
+
     report = checks_json(checks)
     if json_file:
         write_json(report, json_file)

@@ -23,9 +23,10 @@ from agent.spending import Spending
 from agent.window import Learned, Window
 from memory.config import MemoryConfig
 from memory.encoders.hashing import HashingEncoder
+from memory.errors import StoreFault
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
-from memory.ports import Completion
+from memory.ports import Completion, Encoder, Faults
 from memory.recall import Recall
 from memory.records import JsonValue, Observation, Reply, Source, Step, StopReason, ToolCall, Usage
 from memory.store.sqlite import SqliteStore
@@ -119,6 +120,11 @@ class Setup:
     clock: FakeClock = field(default_factory=FakeClock)
     policy: str = "pace"
     options: Mapping[str, object] | None = None
+    owned: bool = False
+    """Claim the session, as the runners do."""
+    faults: Faults | None = None
+    """Told of every point on the way of a write."""
+    encoder: Encoder | None = None
     record: bool = True
     """Keep every event in ``events``."""
 
@@ -129,7 +135,9 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """The session of the store at ``path``, begun or gone on with as the runners do it."""
     setup = setup or Setup()
-    store = await SqliteStore.open(path, create=True)
+    store = await SqliteStore.open(path, create=True, faults=setup.faults)
+    if setup.owned:
+        await _owned(store)
     counter, dialect = ScriptCounter(), NativeDialect(today="2026-01-31")
     events: list[AnyEvent] = []
     bus = Bus()
@@ -140,7 +148,7 @@ async def bench(
     toolset = Toolset([*tools, Glimpse(Recall(store, counter)), *control.tools])
     parts = MemoryParts(
         store=store,
-        encoder=HashingEncoder(),
+        encoder=setup.encoder or HashingEncoder(),
         policy=make_policy(setup.policy, setup.options),
         form=dialect.step_format(toolset.specs),
         counter=counter,
@@ -167,6 +175,14 @@ async def bench(
     left = {tool.name: len(tool.outcomes) for tool in tools if tool.outcomes}
     assert not left, f"outcomes that no call took: {left}"
     await model.aclose()
+
+
+async def _owned(store: SqliteStore) -> None:
+    try:
+        await store.claim("bench")
+    except StoreFault:
+        await store.aclose()
+        raise
 
 
 def act(*calls: tuple[str, dict[str, JsonValue]], text: str = "", usage: Usage | None = None) -> Reply:

@@ -1,0 +1,101 @@
+"""What must hold of a session after each kill, and at its end."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory.chunking import full_text
+from memory.records import JsonValue, Step
+from memory.store import reads
+from memory.store.verify import verify
+from tests.faults.player import ACKNOWLEDGED, EFFECTS, STORE
+from tests.faults.script import transcript
+from tests.faults.zygote import Ended, Zygote
+
+KEPT = ("steps", "chunks", "questions", "blocks", "plans", "views", "keys", "usage", "events")
+"""Tables whose rows stay as they are once a step is committed."""
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+@dataclass
+class Survivor:
+    """One session that is killed and continued; `look` checks it after every child."""
+
+    folder: Path
+    policy: str = "fold-range"
+    rows: Rows = field(default_factory=dict)
+    kills: int = 0
+
+    def session(self, zygote: Zygote, **given: object) -> Ended:
+        """Continue it in a child, and look at what is left. A child that ends by itself must have completed it."""
+        ended = zygote.run("session", folder=str(self.folder), policy=self.policy, **given)  # type: ignore[arg-type]
+        assert ended.killed or (ended.code == 0 and ended.result["status"] == "completed"), ended
+        self.kills += ended.killed
+        self.look()
+        return ended
+
+    def look(self) -> None:
+        """Committed rows are as they were, acknowledged steps are there, the store is whole."""
+        if not (self.folder / STORE).exists():
+            assert not self.rows
+            return
+        with closing(opened(self.folder / STORE)) as connection:
+            assert [finding for finding in verify(connection) if finding.problems] == []
+            rows = committed(connection)
+        for table, before in self.rows.items():
+            assert set(before) <= set(rows[table]), f"rows of {table} changed"
+        self.rows = rows
+        acknowledged = lines(self.folder / ACKNOWLEDGED)
+        assert len(rows["steps"]) >= max(map(int, acknowledged), default=0)
+        assert len(set(acknowledged)) == len(acknowledged), "a step was committed twice"
+
+    def steps(self) -> list[Step]:
+        """The committed steps."""
+        with closing(opened(self.folder / STORE)) as connection:
+            return [c.step for c in reads.chunks(connection, range(1, reads.last_step(connection) + 1))]
+
+    def finished(self, expected: list[JsonValue]) -> None:
+        """At its end: the transcript is the uninterrupted one, no computation ran twice, nothing is left undone."""
+        steps = self.steps()
+        assert transcript(steps) == expected
+        assert all(any(call.name == "python" for call in step.calls) for step in steps if step.interrupted)
+        runs = [line for line in lines(self.folder / EFFECTS) if line.startswith("python")]
+        assert len(set(runs)) == len(runs), "python was run again"
+        with closing(opened(self.folder / STORE)) as connection:
+            assert connection.execute("SELECT * FROM intents").fetchall() == []
+            assert connection.execute("SELECT * FROM owner").fetchall() == []
+            assert reads.without_views(connection, len(steps)) == []
+            assert connection.execute("SELECT value FROM meta WHERE key = 'store.clean'").fetchone() == ("1",)
+        assert all(full_text(step) for step in steps)
+
+
+def opened(store: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, not even by closing: the next child finds the log as the kill left it."""
+    return sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def committed(connection: sqlite3.Connection) -> Rows:
+    """Every row that may not change any more, by table, in order."""
+    last = reads.last_step(connection)
+    settled = {"plans": f"WHERE step <= {last}", "views": f"WHERE published_step <= {last}"}
+    return {
+        table: connection.execute(f"SELECT rowid, * FROM {table} {settled.get(table, '')} ORDER BY rowid").fetchall()
+        for table in KEPT
+    }
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def kill_at_random(zygote: Zygote, folder: Path, rng: random.Random, span: float, policy: str) -> Survivor:
+    """Kill a session at random times within ``span`` seconds until a child of it gets to its end."""
+    folder.mkdir()
+    survivor = Survivor(folder, policy)
+    while survivor.session(zygote, kill_after=rng.uniform(0.0, span)).killed:
+        assert survivor.kills < 200, "it gets nowhere"
+    return survivor
