@@ -93,7 +93,8 @@ def stems(text: str) -> Sequence[str]:
 
 @lru_cache(maxsize=65536)
 def _stem(word: str) -> str:
-    return _stemmer().stemWord(word)
+    # Porter's own program, and upstream's, leave the shortest words alone: "is" is not "I"
+    return _stemmer().stemWord(word) if len(word) > 2 else word
 
 
 @lru_cache(maxsize=1)

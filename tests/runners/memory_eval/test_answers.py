@@ -68,6 +68,7 @@ def test_stems_are_porters() -> None:
     words = "caresses ponies ties cats agreed plastered motoring conflated hopping falling filing happy relational"
     expected = "caress poni ti cat agre plaster motor conflat hop fall file happi relat"
     assert stems(words) == expected.split()
+    assert stems("is as I am") == ["is", "as", "i", "am"]
 
 
 @pytest.mark.parametrize(
