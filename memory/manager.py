@@ -137,10 +137,14 @@ class Memory:
         return self._given.summaries.pending if self._given.summaries else 0
 
     async def ask(self, text: str) -> Question:
-        """A new question, or a further instruction; in force from the next step on. Raises ValueError when empty."""
+        """A new question, or a further instruction; in force from the next step on. The same put again before that step
+        stays one. Raises ValueError when empty."""
         clean = sanitize(text).strip()
         if not clean:
             raise ValueError("the question is empty")
+        known = self._state.question
+        if known is not None and (known.text, known.from_step) == (clean, self.steps + 1):
+            return known
         question = Question(self.task + 1, clean, self.steps + 1, self._given.clock.time())
         await self._given.store.add_question(question)
         self._state.questions.append(question)

@@ -19,6 +19,11 @@ from pathlib import Path
 from memory.errors import StoreBusy
 
 
+_HELD: set[str] = set()
+"""Tokens that stores of this process hold: one that could not be taken off the record must not shut out its own
+process until that ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The process that holds a session. ``started`` and ``boot`` are empty where the system does not tell."""
@@ -32,9 +37,11 @@ class Owner:
     since: float
 
     def alive(self) -> bool:
-        """Whether that very process still runs, as far as this machine can tell."""
+        """Whether that very process still runs, as far as this machine can tell, and has not let go of it."""
         if self.boot != boot_id():
             return False
+        if self.pid == os.getpid() and self.started == (process_start(self.pid) or ""):
+            return self.token in _HELD
         if self.started and (now := process_start(self.pid)) is not None:
             return now == self.started
         return _pid_exists(self.pid)
@@ -43,8 +50,10 @@ class Owner:
 def this_process(label: str) -> Owner:
     """A new owner record for the calling process."""
     pid = os.getpid()
+    token = secrets.token_hex(16)
+    _HELD.add(token)
     return Owner(
-        token=secrets.token_hex(16),
+        token=token,
         label=label,
         pid=pid,
         started=process_start(pid) or "",
@@ -52,6 +61,11 @@ def this_process(label: str) -> Owner:
         host=socket.gethostname(),
         since=time.time(),
     )
+
+
+def let_go(token: str) -> None:
+    """This process holds no session by ``token`` any more, even where that cannot be written down."""
+    _HELD.discard(token)
 
 
 def boot_id() -> str:

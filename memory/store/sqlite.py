@@ -122,12 +122,14 @@ class SqliteStore:
             return await self._database.write(lambda connection: owner.take(connection, mine), "claim")
         except StoreFault:
             self._token = None
+            owner.let_go(mine.token)
             raise
 
     async def release(self) -> None:
         """Give the session up; does nothing when it is not owned."""
         token, self._token = self._token, None
         if token is not None:
+            owner.let_go(token)
             await self._database.write(lambda connection: owner.give_up(connection, token), "release")
 
     async def recorded_owner(self) -> owner.Owner | None:
@@ -290,5 +292,7 @@ class SqliteStore:
             pass
         finally:
             self._touched = False
+            if self._token is not None:
+                owner.let_go(self._token)
             self._token = None
             await self._database.aclose()

@@ -23,7 +23,6 @@ from agent.spending import Spending
 from agent.window import Learned, Window
 from memory.config import MemoryConfig
 from memory.encoders.hashing import HashingEncoder
-from memory.errors import StoreFault
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
 from memory.ports import Completion, Encoder, Faults
@@ -135,9 +134,20 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """The session of the store at ``path``, begun or gone on with as the runners do it."""
     setup = setup or Setup()
-    store = await SqliteStore.open(path, create=True, faults=setup.faults)
-    if setup.owned:
-        await _owned(store)
+    async with await SqliteStore.open(path, create=True, faults=setup.faults) as store:
+        if setup.owned:
+            await store.claim("bench")
+        async with _session(store, model, tools, setup) as b:
+            yield b
+    left = {tool.name: len(tool.outcomes) for tool in tools if tool.outcomes}
+    assert not left, f"outcomes that no call took: {left}"
+    await model.aclose()
+
+
+@asynccontextmanager
+async def _session(
+    store: SqliteStore, model: Completion, tools: Sequence[FakeTool], setup: Setup
+) -> AsyncIterator[Bench]:
     counter, dialect = ScriptCounter(), NativeDialect(today="2026-01-31")
     events: list[AnyEvent] = []
     bus = Bus()
@@ -172,17 +182,6 @@ async def bench(
         yield Bench(Session("s", memory, store, loop), store, memory, loop, model, setup.clock, events)
     finally:
         await memory.aclose()
-    left = {tool.name: len(tool.outcomes) for tool in tools if tool.outcomes}
-    assert not left, f"outcomes that no call took: {left}"
-    await model.aclose()
-
-
-async def _owned(store: SqliteStore) -> None:
-    try:
-        await store.claim("bench")
-    except StoreFault:
-        await store.aclose()
-        raise
 
 
 def act(*calls: tuple[str, dict[str, JsonValue]], text: str = "", usage: Usage | None = None) -> Reply:
