@@ -70,7 +70,7 @@ class Guards:
             self._actions.clear()
             self._results.clear()
             self._task = step.task
-        if step.calls:
+        if step.calls and not step.interrupted:  # what was cut off from outside is no repetition
             self._actions.append(fingerprint(step.calls))
             self._results.append(hash(tuple(item.text for item in step.observations if item.call_id)))
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from memory.errors import StoreBusy
 
-
 _HELD: set[str] = set()
 """Tokens that stores of this process hold: one that could not be taken off the record must not shut out its own
 process until that ends."""

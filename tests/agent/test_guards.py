@@ -152,3 +152,10 @@ def test_rebuilt_from_the_last_steps_it_is_the_same(numbers):
             return str(stop)
 
     assert [outcome(whole, n) for n in range(4)] == [outcome(tail, n) for n in range(4)]
+
+
+def test_what_was_interrupted_is_no_repetition() -> None:
+    """The step is taken again because the session was, not because the model is caught."""
+    step = Step(1, calls=(ToolCall("a", "python", {"code": "1"}),), interrupted=True)
+    guards = Guards.rebuild([step] * 12)
+    assert guards.before(step.calls) == []

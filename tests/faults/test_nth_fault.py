@@ -4,6 +4,7 @@ there, and going on (in the same process, or in another) comes to the same end.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 import tempfile
@@ -18,6 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from agent.errors import AuthFailed, BrokenStream, RateLimited, Unavailable
+from agent.session import Outcome
 from memory.encoders.hashing import HashingEncoder
 from memory.errors import EncoderFault, StoreFault, SummaryRejected
 from memory.records import JsonValue, Observation, Reply, Request, View
@@ -36,6 +38,10 @@ SCRIPT = long_script(STEPS)
 
 class Injected(Exception):
     """A fault of the program."""
+
+
+class Cancelled(Exception):
+    """Not raised: whoever runs the session cancels it now."""
 
 
 def sqlite_error(code: int) -> Callable[[], Exception]:
@@ -70,6 +76,8 @@ KINDS = {
     "answer of a commit": kind(":committed", sqlite_error(sqlite3.SQLITE_IOERR), *FAILED),
     "full": kind(":written", sqlite_error(sqlite3.SQLITE_FULL), "storage_full", "StoreFull"),
     "busy": kind(":begun", sqlite_error(sqlite3.SQLITE_BUSY), "store_busy", "StoreBusy"),
+    "cancelled": kind(":begun", Cancelled, "cancelled"),
+    "cancelled at a commit": kind(":committed", Cancelled, "cancelled"),
     "model gone": kind("model", lambda: Unavailable("injected", retryable=False), "model_unavailable"),
     "model limited": kind("model", lambda: RateLimited("injected"), "model_unavailable"),
     "model cut": kind("model", lambda: BrokenStream("injected"), "model_unavailable"),
@@ -93,12 +101,20 @@ class Nth:
     n: int = 0
     make: Callable[[], Exception] = Injected
     passed: list[str] = field(default_factory=list)
+    run: asyncio.Task[Outcome] | None = None
+    """What is running, to be cancelled."""
 
     def point(self, name: str) -> None:
-        if name.endswith(self.at):
-            self.passed.append(name)
-            if len(self.passed) == self.n:
-                raise self.make()
+        if not name.endswith(self.at):
+            return
+        self.passed.append(name)
+        if len(self.passed) != self.n:
+            return
+        fault = self.make()
+        if not isinstance(fault, Cancelled):
+            raise fault
+        if self.run is not None:
+            self.run.get_loop().call_soon_threadsafe(self.run.cancel)
 
 
 @dataclass
@@ -162,12 +178,17 @@ async def open_with(stack: AsyncExitStack, path: Path, nth: Nth) -> Bench:
     return b
 
 
-async def attempt(b: Bench) -> str:
+async def attempt(b: Bench, nth: Nth) -> str:
     """How a run ends: its status, or the name of what it raised."""
+    nth.run = asyncio.create_task(finish(b))
     try:
-        return (await finish(b)).status
+        return (await nth.run).status
     except (StoreFault, Injected) as fault:
         return type(fault).__name__
+    except asyncio.CancelledError:
+        return "cancelled"
+    finally:
+        nth.run = None
 
 
 async def fail_and_go_on(path: Path, nth: Nth, *, reopen: bool) -> list[str]:
@@ -181,9 +202,9 @@ async def fail_and_go_on(path: Path, nth: Nth, *, reopen: bool) -> list[str]:
             except StoreFault as fault:
                 ends.append(type(fault).__name__)
                 continue
-            ends.append(await attempt(b))
+            ends.append(await attempt(b, nth))
             if ends[-1] != "completed" and not reopen:
-                ends.append(await attempt(b))
+                ends.append(await attempt(b, nth))
     return ends
 
 
@@ -236,7 +257,7 @@ async def test_a_fault_now_and_then(folder: Path, name: str) -> None:
     assert len(whole.passed) >= STEPS - 3
     methods = Counter(whole.passed)
     places = [[n for n, passed in enumerate(whole.passed, 1) if passed == method] for method in sorted(methods)]
-    few = name in ("full", "busy")
+    few = name in ("full", "busy", "cancelled")
     numbers = [rng.choice(found) for found in places[:: 3 if few else 1]]
     if len(methods) == 1:
         numbers = rng.sample(range(1, len(whole.passed)), 3)
