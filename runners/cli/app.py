@@ -18,6 +18,7 @@ from runners.cli import (
     doctor,
     fit_profile,
     fork,
+    mcp_server,
     memory,
     models,
     policies,
@@ -41,6 +42,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     models.models,
     doctor.doctor,
     dev_server.dev_server,
+    mcp_server.mcp,
 )
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
