@@ -1,9 +1,8 @@
-"""The extractive summariser, in one child process: a busy thread here would slow every step of the loop."""
+"""The extractive summariser, in a child process: a busy thread here would slow every step of the loop."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ from memory.ports import TokenCounter
 from memory.records import View
 from memory.summaries import checks, child
 from memory.summaries.base import SummaryJob
+from memory.summaries.children import end, shared_children
 from memory.summaries.config import SummaryConfig
 from memory.summaries.extractive import VERSION, head_and_tail
 from memory.summaries.prompts import prompt_hash
@@ -39,9 +39,9 @@ class _Answer(BaseModel):
 class ExtractiveSummariser:
     """Summaries by `memory.summaries.extractive` in a child process of low priority.
 
-    The child starts at the first job, serves one job at a time, and is killed when a job is cancelled. A child that
-    died is started again once for the job; if it dies again the job raises SummaryFailed. Bound to the event loop
-    that runs its first job.
+    One job at a time, in whichever child of the event loop is free (`memory.summaries.children`); the first starts at
+    the first job. A child is killed when its job is cancelled. One that died is started again once for the job; if it
+    dies again the job raises SummaryFailed. Bound to the event loop that runs its first job.
     """
 
     def __init__(self, config: SummaryConfig, counter: TokenCounter | None = None) -> None:
@@ -55,18 +55,20 @@ class ExtractiveSummariser:
         self._counter = counter or ScriptCounter()
         self._turn = asyncio.Lock()
         self._child: asyncio.subprocess.Process | None = None
+        """The child that served last; ours alone while ``_held``."""
+        self._held = False
         self._closed = False
         self._deaths = 0
         self._last_start = 0.0
 
     @property
     def pid(self) -> int | None:
-        """Process id of the running child."""
+        """Process id of the child that served last, while it runs."""
         return self._child.pid if self._child is not None and self._child.returncode is None else None
 
     async def summarise(self, job: SummaryJob) -> list[View]:
         """Both views. Raises SummaryFailed (the child is dead or broke on this text) or SummaryRejected."""
-        async with self._turn:
+        async with self._turn, shared_children().seat():
             answer = await self._ask(job)
         if answer.error:
             raise SummaryFailed(f"extractive summary of c{job.chunk} failed: {answer.error}")
@@ -77,6 +79,8 @@ class ExtractiveSummariser:
         """End the child."""
         self._closed = True
         await self._end_child()
+        self._child = None
+        await shared_children().leave(self)
 
     async def _ask(self, job: SummaryJob) -> _Answer:
         line = json.dumps(
@@ -100,10 +104,12 @@ class ExtractiveSummariser:
             self._deaths = 0 if reply else self._deaths + 1
             if reply:
                 try:
-                    return _Answer.model_validate_json(reply)
+                    answer = _Answer.model_validate_json(reply)
                 except ValidationError as fault:
                     await self._end_child()
                     raise SummaryFailed("the summariser's process gave no readable answer") from fault
+                await self._give_back()
+                return answer
         raise SummaryFailed("the summariser's process died, twice")
 
     async def _exchange(self, line: bytes) -> bytes:
@@ -122,8 +128,12 @@ class ExtractiveSummariser:
     async def _running(self) -> asyncio.subprocess.Process:
         if self._closed:
             raise SummaryFailed("the summariser is closed", retryable=False)
-        if self._child is not None and self._child.returncode is None:
-            return self._child
+        children = shared_children()
+        children.join(self)
+        free = children.take(self._child)
+        if free is not None:
+            self._child, self._held = free, True
+            return free
         now = asyncio.get_running_loop().time()
         if self._deaths >= _DEATHS and now - self._last_start < _REST_S:
             raise SummaryFailed(f"the summariser's process died {self._deaths} times in a row")
@@ -144,18 +154,19 @@ class ExtractiveSummariser:
         except OSError as fault:
             raise SummaryFailed(f"cannot start the summariser's process: {fault}") from fault
         self.started += 1
+        self._held = True
         return self._child
 
+    async def _give_back(self) -> None:
+        if self._child is not None and self._held:
+            self._held = False
+            await shared_children().give(self._child)
+
     async def _end_child(self) -> None:
-        process, self._child = self._child, None
-        if process is None:
+        if self._child is None or not self._held:
             return
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-        if process.stdin is not None:
-            process.stdin.close()
-        await asyncio.shield(process.wait())
+        process, self._child, self._held = self._child, None, False
+        await end(process)
 
 
 def _encodable(text: str) -> str:

@@ -1,6 +1,7 @@
 """Long sessions with large observations, measured from outside: memory, descriptors, threads, time a step, the store.
 
-``python -m tests.soak.run 10000`` runs one and prints its figures.
+``python -m tests.soak.run STEPS [CHARS]`` runs one and prints its figures, as JSON with ``--json``; ``--no-summaries``
+leaves those out.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import random
 import resource
 import sys
@@ -23,6 +25,7 @@ from statistics import quantiles
 from agent.limits import LimitsConfig
 from memory.config import MemoryConfig
 from memory.records import Observation, Reply, Request, Source, ToolCall
+from memory.store.database import READERS
 from memory.summaries.config import SummaryConfig
 from runners.trajectory import TrajectoryFile
 from tests.agent.bench import AnyArguments, Bench, FakeTool, Setup, bench
@@ -36,7 +39,7 @@ CHARS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The process after ``step`` steps. ``rss``: bytes; ``children``: child processes of the summariser."""
+    """The process after ``step`` steps. ``rss``: bytes."""
 
     step: int
     rss: int
@@ -46,19 +49,29 @@ class Sample:
 
 @dataclass(slots=True)
 class Soak:
-    """What was measured. ``seconds``: of every step, all of it but the making of its page."""
+    """What was measured. ``seconds`` (on the clock) and ``busy`` (of the processor, every thread of the process): of
+    every step, all of it but the making of its page."""
 
     samples: list[Sample] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
     text_bytes: int = 0
     store_bytes: int = 0
-    statuses: list[str] = field(default_factory=list)
     pending: int = 0
     """Summaries that were still to be made when the last step was done."""
 
     def p95(self, last: int) -> float:
         """Seconds of the 95th percentile of the ``last`` steps."""
         return quantiles(self.seconds[-last:], n=20)[-1]
+
+    def quietest(self, last: int, window: int = 100) -> float:
+        """The lowest 95th percentile among windows of the ``last`` steps: the one that no other load disturbed."""
+        tail = self.seconds[-last:]
+        return min(quantiles(tail[at : at + window], n=20)[-1] for at in range(0, len(tail) - window + 1, window))
+
+    def busy_p95(self, last: int) -> float:
+        """The same of the time that the process was busy."""
+        return quantiles(self.busy[-last:], n=20)[-1]
 
 
 class Pages(FakeTool):
@@ -119,6 +132,7 @@ async def soak(
     async with bench(store, Visits(), [pages], setup) as session:
         session.loop.bus.subscribe(TrajectoryFile(folder / "trajectory.jsonl").on_event)
         await session.memory.ask("Which of the places described was surveyed first?")
+        await start_threads(session)
         await _steps(session, pages, made, steps, every)
         made.pending = session.memory.pending_summaries
     made.text_bytes = pages.bytes
@@ -128,12 +142,25 @@ async def soak(
 
 async def _steps(session: Bench, pages: Pages, made: Soak, steps: int, every: int) -> None:
     while session.memory.steps < steps:
-        started, making = time.perf_counter(), pages.making
+        started, busy, making = time.perf_counter(), time.process_time(), pages.making
         await session.loop.step()
-        made.seconds.append(time.perf_counter() - started - (pages.making - making))
+        spent = pages.making - making
+        made.seconds.append(time.perf_counter() - started - spent)
+        made.busy.append(time.process_time() - busy - spent)
         if session.memory.steps % every == 0:
             gc.collect()
             made.samples.append(sample(session.memory.steps))
+
+
+async def start_threads(session: Bench) -> None:
+    """Every thread that the session may use, so that none is counted as new later."""
+    count = min(32, (os.cpu_count() or 1) + 4)
+    shared, readers = threading.Barrier(count), threading.Barrier(READERS)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(asyncio.to_thread(shared.wait))
+        for _ in range(READERS):
+            group.create_task(session.store._read(lambda _: readers.wait()))
 
 
 def sample(step: int) -> Sample:
@@ -151,17 +178,22 @@ def folder() -> Iterator[Path]:
 
 def main() -> None:
     steps = int(sys.argv[1])
+    chars = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2].isdigit() else CHARS
     summaries = "--no-summaries" not in sys.argv
     with folder() as path:
         started = time.monotonic()
-        made = asyncio.run(soak(path, steps, every=max(1, steps // 20), summaries=summaries))
+        made = asyncio.run(soak(path, steps, every=max(1, steps // 20), chars=chars, summaries=summaries))
         wall = time.monotonic() - started
+    if "--json" in sys.argv:
+        print(json.dumps(asdict(made)))  # noqa: T201
+        return
     for one in made.samples:
         print(json.dumps(asdict(one)))  # noqa: T201
     last = min(500, steps)
+    clock, busy = made.p95(last) * 1000, made.busy_p95(last) * 1000
+    store = f"store {made.store_bytes / 1e6:.1f} MB of {made.text_bytes / 1e6:.1f} MB of text"
     print(  # noqa: T201
-        f"{wall:.0f} s; p95 of the last {last}: {made.p95(last) * 1000:.1f} ms; store {made.store_bytes / 1e6:.1f} MB,"
-        f" text {made.text_bytes / 1e6:.1f} MB; {made.pending} summaries pending"
+        f"{wall:.0f} s; p95 of the last {last}: {clock:.1f} ms, busy {busy:.1f} ms; {store}; {made.pending} pending"
     )
 
 

@@ -48,6 +48,23 @@ async def test_views_from_one_child(summariser: ExtractiveSummariser) -> None:
     assert summariser.pid not in (None, os.getpid())
 
 
+async def test_many_summarisers_share_a_few_children() -> None:
+    """And the last one to leave takes them along."""
+    made = [ExtractiveSummariser(SummaryConfig()) for _ in range(12)]
+    await asyncio.gather(*(one.summarise(job(number)) for number, one in enumerate(made, start=1)))
+    pids = {one.pid for one in made} - {None}
+    assert 1 <= len(pids) == sum(one.started for one in made) <= (os.cpu_count() or 1)
+    for one in made[:-1]:
+        await one.aclose()
+    assert len(await made[-1].summarise(job(20))) == 2
+    assert sum(one.started for one in made) == len(pids)
+    await made[-1].aclose()
+    for pid in pids:
+        assert pid is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 async def test_short_empty_and_odd_texts(summariser: ExtractiveSummariser) -> None:
     for text in ("", "42", "\ud800\u2028 x", "None", "字" * 400):
         views = await summariser.summarise(job(text=text))
