@@ -42,15 +42,15 @@ def decide(
 ) -> Decision | NeedsSummary:
     """Raises ContextExhausted or BudgetTooSmall."""
     layout = layout_of(config, given.budget)
-    given = replace(given, ledger_base=layout.base(0))
-    # a window smaller than what is reserved of it leaves less than nothing, which policies need not know
-    plan = policy.plan(replace(given, budget=max(1, given.budget)))
-    if isinstance(plan, NeedsSummary):
-        return plan
-    around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)
     # a new question changes what matters: waiting for the next batch would show it the old one's steps
     asked = given.task_from == given.step
     boundary = config.layout != "ledger" or given.shown is None or asked or len(given.pool) % config.batch == 0
+    still = not boundary and _nothing_fits(given, layout)
+    # a window smaller than what is reserved of it leaves less than nothing, which policies need not know
+    plan = policy.plan(replace(given, ledger_base=layout.base(0), budget=max(1, given.budget), still=still))
+    if isinstance(plan, NeedsSummary):
+        return plan
+    around = FitInput(given.step, given.budget, given.fixed_tokens, recent, config.overflow, layout)
     if not boundary:
         plan = steady(plan, given, layout)
     elif config.layout == "ledger" and config.overflow == "fit":
@@ -78,26 +78,44 @@ def steady(plan: ContextPlan, given: PlanInput, layout: Layout) -> ContextPlan:
     if given.shown is None or plan.blocks:
         # what stands for a run of steps is appended by itself, and takes those out of the focus
         return plan
-    levels = np.full(len(plan.levels), int(Level.PLACEHOLDER), dtype=np.int8)
-    held = given.shown > int(Level.PLACEHOLDER)
-    levels[: len(held)][held] = given.shown[held]
+    levels = _held(given)
     if plan.kept is not None:
         levels[plan.kept] = plan.levels[plan.kept]
-    room = given.budget - given.fixed_tokens - given.recent_tokens - layout.total(levels, given.pool, 0)[0]
+    room = _room(levels, given, layout)
     if room < 0 and given.since is not None:
         _drop_last(levels, given, room, plan.kept)
         return replace(plan, levels=levels)
     waiting = (plan.levels > int(Level.PLACEHOLDER)) & (levels == Level.PLACEHOLDER)
-    rows = np.flatnonzero(waiting)
-    if len(rows):
-        costs = given.pool.tokens[rows, plan.levels[rows]]
-        if len(rows) > PROMOTIONS:
-            rows = np.sort(rows[np.argpartition(-plan.values[rows], PROMOTIONS)[:PROMOTIONS]])
-            costs = given.pool.tokens[rows, plan.levels[rows]]
-        order = np.argsort(-plan.values[rows], kind="stable")
-        for place in order[np.cumsum(costs[order]) <= room]:
-            levels[rows[place]] = plan.levels[rows[place]]
+    values = np.where(waiting, plan.values, -1.0)
+    most = min(PROMOTIONS, len(values))
+    rows = np.sort(np.argpartition(values, len(values) - most)[len(values) - most :])
+    rows = rows[waiting[rows]]
+    costs = given.pool.tokens[rows, plan.levels[rows]]
+    order = np.argsort(-plan.values[rows], kind="stable")
+    for place in order[np.cumsum(costs[order]) <= room]:
+        levels[rows[place]] = plan.levels[rows[place]]
     return replace(plan, levels=levels)
+
+
+def _held(given: PlanInput) -> LevelArray:
+    """(M,) what is in focus stays there."""
+    levels = np.full(len(given.pool), int(Level.PLACEHOLDER), dtype=np.int8)
+    if given.shown is not None:
+        levels[: len(given.shown)] = np.maximum(given.shown, np.int8(Level.PLACEHOLDER))
+    return levels
+
+
+def _room(levels: LevelArray, given: PlanInput, layout: Layout) -> int:
+    return given.budget - given.fixed_tokens - given.recent_tokens - layout.total(levels, given.pool, 0)[0]
+
+
+def _nothing_fits(given: PlanInput, layout: Layout) -> bool:
+    """Whether what is in focus leaves no room for any other chunk, at its shortest: then it stays as it is, whatever
+    is planned."""
+    levels = _held(given)
+    room = _room(levels, given, layout)
+    least = np.where(levels == Level.PLACEHOLDER, given.pool.tokens[:, Level.BRIEF], room + 1)
+    return not (least <= room).any()
 
 
 def _drop_last(levels: LevelArray, given: PlanInput, room: int, kept: BoolArray | None) -> None:

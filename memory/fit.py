@@ -24,6 +24,7 @@ import numpy as np
 from memory.errors import BudgetTooSmall, ContextExhausted, MustKeepTooLarge
 from memory.index.chunks import ASSUMED
 from memory.layout import Interleaved, Layout
+from memory.narrow import densities, is_large, narrowings
 from memory.plan import ContextPlan, FittedPlan, FloatArray, IntArray, LevelArray, Pool
 from memory.records import Level
 
@@ -71,9 +72,7 @@ def fit(plan: ContextPlan, pool: Pool, given: FitInput) -> FittedPlan:
         unfitted = around + layout.total(plan.levels, pool, 1)[0]
     if given.overflow == "stop" and unfitted > given.budget:
         raise ContextExhausted(step=given.step, budget=given.budget, needed=unfitted)
-    order, target = demotions(plan, pool, layout)
-    taken = _shortest_prefix(plan.levels, pool, order, target, given.budget - around, layout)
-    levels = _apply(plan.levels, order, target, taken)
+    levels, taken = _demoted(plan, pool, given.budget - around, layout)
     cost, folded = layout.total(levels, pool, 1)
     if around + cost <= given.budget:
         return FittedPlan(
@@ -127,8 +126,37 @@ def _caps(recent: RecentWindow) -> Iterator[tuple[int | None, int]]:
         yield cap, recent.tokens(cap)
 
 
-def demotions(plan: ContextPlan, pool: Pool, layout: Layout | None = None) -> tuple[IntArray, LevelArray]:
-    """The sequence of one-level demotions: rows (K,) and the level each takes its row to (K,).
+def _demoted(plan: ContextPlan, pool: Pool, room: int, layout: Layout) -> tuple[LevelArray, int]:
+    """Levels after the shortest prefix of demotions that fits, or all of them; and how many those are. Of a large pool
+    only what is last to be demoted is looked at, as long as all else has to be before: that counts once a chunk."""
+    above = plan.levels > Level.PLACEHOLDER
+    kept = np.zeros(len(pool), dtype=np.bool_) if plan.kept is None else plan.kept
+    if is_large(len(pool)):
+        falls = value_densities(pool, layout)[np.maximum(plan.levels, 0), np.arange(len(pool))]
+        ratios = np.where(above & ~kept, np.maximum(plan.values, 1e-12) * falls, 0.0)
+        narrow = layout.over(pool)
+        for some in narrowings(ratios, kept & above, plan, pool, room):
+            rows, target, ratio = demotions(some.plan, some.pool, narrow)
+            taken = _shortest_prefix(some.plan.levels, some.pool, rows, target, room, narrow)
+            if taken and ratio[taken - 1] > some.bound:
+                levels = _apply(some.plan.levels, rows, target, taken)
+                others = int(np.count_nonzero(above)) - int(np.count_nonzero(above[some.rows]))
+                return some.widened(levels, plan.levels), taken + others
+    rows, target, _ = demotions(plan, pool, layout)
+    taken = _shortest_prefix(plan.levels, pool, rows, target, room, layout)
+    return _apply(plan.levels, rows, target, taken), taken
+
+
+def value_densities(pool: Pool, layout: Layout) -> FloatArray:
+    """(4, M) those rows of the pool's `densities` that are meant for the layout."""
+    found = pool.densities
+    if found is None:
+        found = densities(pool.tokens, pool.available, level_fidelity(pool))
+    return found[4:] if layout.base(0) else found[:4]
+
+
+def demotions(plan: ContextPlan, pool: Pool, layout: Layout | None = None) -> tuple[IntArray, LevelArray, FloatArray]:
+    """The sequence of one-level demotions: rows (K,), the level each takes its row to (K,), and value lost per token.
 
     Ordered by value lost per token saved. A chunk's own steps stay in order because a later step's ratio is raised to
     the largest before it; ties go to the older chunk.
@@ -153,7 +181,8 @@ def demotions(plan: ContextPlan, pool: Pool, layout: Layout | None = None) -> tu
     row, level_index = np.nonzero(np.isfinite(ratios))
     # within a row finer targets come first: sort key (ratio, row, -level)
     order = np.lexsort((-level_index, row, ratios[row, level_index]))
-    return row[order].astype(np.int64), level_index[order].astype(np.int8)
+    row, level_index = row[order], level_index[order]
+    return row.astype(np.int64), level_index.astype(np.int8), ratios[row, level_index]
 
 
 def level_fidelity(pool: Pool) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from memory.plan import HIDDEN, BoolArray, IntArray, LevelArray, Pool
+from memory.plan import BoolArray, IntArray, LevelArray, Pool
 from memory.records import Level
 
 RANGE_TOKENS = 48
@@ -47,6 +47,10 @@ class Layout(Protocol):
         """(M,) what raising a folded chunk costs beside its text, at most."""
         ...
 
+    def over(self, pool: Pool) -> Layout:
+        """The costs of ``pool`` where it is looked at narrowed (`memory.narrow`)."""
+        ...
+
 
 class Interleaved:
     """Levels in time order. Folding 1: each run of placeholders costs at most one range line."""
@@ -65,13 +69,17 @@ class Interleaved:
         """One more range line."""
         return np.where(folded, RANGE_TOKENS, 0)
 
+    def over(self, pool: Pool) -> Interleaved:
+        """The same: a narrowed pool has its runs."""
+        return self
+
     def total(self, levels: LevelArray, pool: Pool, folding: int) -> tuple[int, BoolArray]:
         """A run costs ``min(sum of its lines, RANGE_TOKENS)``, which is subadditive: no demotion ever costs."""
         count = len(levels)
         folded = np.zeros(count, dtype=np.bool_)
         if count == 0:
             return 0, folded
-        shown = np.where(levels == HIDDEN, 0, pool.tokens[np.arange(count), np.maximum(levels, 0)])
+        shown = pool.tokens_at(levels)
         if folding == 0:
             return int(shown.sum()), folded
         coarse = levels == Level.PLACEHOLDER
@@ -94,8 +102,10 @@ class Ledger:
 
     foldings = 2
 
-    def __init__(self, base: int) -> None:
+    def __init__(self, base: int, whole: Pool | None = None) -> None:
         self._bases = (max(1, base), 1, ONE_RANGE)
+        self._whole = whole
+        self._known: dict[int, tuple[Pool, int, BoolArray]] = {}
 
     def costs(self, pool: Pool) -> IntArray:
         """A line is paid by the ledger whatever the level, so PLACEHOLDER is free here."""
@@ -112,12 +122,23 @@ class Ledger:
         return np.zeros(len(folded), dtype=np.int64)
 
     def total(self, levels: LevelArray, pool: Pool, folding: int) -> tuple[int, BoolArray]:
-        """Ledger lines and ranges for all, blocks for what is in focus."""
-        count = len(levels)
-        tokens, inside = ledger_tokens(pool, self._bases[folding])
-        focus = levels > Level.PLACEHOLDER
-        shown = pool.tokens[np.arange(count), np.maximum(levels, 0)][focus]
-        return tokens + int(shown.sum()), inside & ~focus
+        """Ledger lines and ranges for all, blocks for what is in focus. Of a narrowed pool all else is said to be
+        folded: none of it has to be paid for."""
+        tokens, inside = self._ledger(pool if self._whole is None else self._whole, self._bases[folding])
+        rows = np.flatnonzero(levels > Level.PLACEHOLDER)
+        folded = inside.copy() if self._whole is None else np.ones(len(levels), dtype=np.bool_)
+        folded[rows] = False
+        return tokens + int(pool.tokens[rows, levels[rows]].sum()), folded
+
+    def over(self, pool: Pool) -> Ledger:
+        """With the ledger of ``pool``, whatever pool is looked at."""
+        return Ledger(self._bases[0], pool)
+
+    def _ledger(self, pool: Pool, base: int) -> tuple[int, BoolArray]:
+        known = self._known.get(base)
+        if known is None or known[0] is not pool:
+            known = self._known[base] = (pool, *ledger_tokens(pool, base))
+        return known[1], known[2]
 
 
 def ledger_base(budget: int) -> int:

@@ -52,9 +52,19 @@ class Pool:
     """(M,) tokens of each chunk's own line, where it is not ``tokens[:, PLACEHOLDER]``: a summary can be shorter."""
     kinds: tuple[str, ...] | None = None
     """(M,) `StepKind` of each chunk."""
+    densities: FloatArray | None = None
+    """(8, M) `memory.narrow.densities`, with or without measured ``fidelity``; None: computed where they are needed."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def tokens_at(self, levels: LevelArray) -> IntArray:
+        """(M,) cost of each chunk at its level; 0 for what is HIDDEN."""
+        shown: IntArray = self.tokens[np.arange(len(levels)), np.maximum(levels, 0)]
+        hidden = levels == HIDDEN
+        if hidden.any():
+            shown[hidden] = 0
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,8 @@ class PlanInput:
     """0: interleaved layout; else the ledger's base (`memory.layout`)."""
     task_from: int = 1
     """First step of the question in force: older chunks are of earlier tasks."""
+    still: bool = False
+    """No chunk can come to be shown: of the plan only its blocks, what must be kept and the values are looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.narrow import densities, is_large
 from memory.plan import BoolArray, FloatArray, IntArray, LevelArray, Pool
 from memory.records import Level
 from memory.stored import ChunkFacts
@@ -33,6 +34,11 @@ class ChunkIndex:
         self._available: BoolArray = np.zeros((_START, 4), dtype=np.bool_)
         self._alias: LevelArray = np.zeros((_START, 4), dtype=np.int8)
         self._fidelity: FloatArray = np.tile(ASSUMED, (_START, 1))
+        self._shares: FloatArray = np.tile(ASSUMED, (_START, 1))
+        """What `fidelity` gives back."""
+        self._densities: FloatArray = np.zeros((8, _START))
+        self._changed: list[IntArray] = []
+        """Rows whose `_densities` are old: only large pools have them looked at."""
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -48,6 +54,8 @@ class ChunkIndex:
             self._available = _doubled(self._available)
             self._alias = _doubled(self._alias)
             self._fidelity = np.concatenate((self._fidelity, np.tile(ASSUMED, (row, 1))))
+            self._shares = _doubled(self._shares)
+            self._densities = np.concatenate((self._densities, np.zeros_like(self._densities)), axis=1)
         self.facts.append(facts)
         for name in facts.tools:
             self._tools.setdefault(name, array("l")).append(row)
@@ -80,6 +88,9 @@ class ChunkIndex:
             self._alias[rows, level] = np.where(own, int(level), self._alias[rows, level + 1])
             self._available[rows, level] = present
         self._available[rows, Level.PLACEHOLDER] = True
+        own = np.take_along_axis(self._fidelity[rows], self._alias[rows].astype(np.int64), axis=1)
+        self._shares[rows] = np.maximum.accumulate(own, axis=1)
+        self._changed.append(rows)
 
     def tools_in(self, start: int, end: int) -> list[tuple[str, int]]:
         """Calls per tool in the rows [start, end), most first."""
@@ -100,18 +111,27 @@ class ChunkIndex:
             available=self._available[:count],
             cosines=cosines,
             lines=self._raw[:count, Level.PLACEHOLDER],
+            densities=self._dense(count) if is_large(count) else None,
         )
+
+    def _dense(self, count: int) -> FloatArray:
+        if self._changed:
+            rows = np.unique(np.concatenate(self._changed))
+            costs, available = self._cost[rows], self._available[rows]
+            assumed = densities(costs, available, np.broadcast_to(ASSUMED, (len(rows), 4)))
+            self._densities[:, rows] = np.maximum(assumed, densities(costs, available, self._shares[rows]))
+            self._changed.clear()
+        return self._densities[:, :count]
 
     def fidelity(self, count: int) -> FloatArray:
         """(count, 4) share of a chunk that each level preserves, the running maximum along a row."""
-        alias = self._alias[:count].astype(np.int64)
-        own = np.take_along_axis(self._fidelity[:count], alias, axis=1)
-        return np.maximum.accumulate(own, axis=1)
+        return self._shares[:count]
 
     def shown_as(self, levels: LevelArray) -> LevelArray:
         """The level whose text stands for each planned level, aliases resolved, (M,)."""
-        rows = np.arange(len(levels))
-        shown: LevelArray = self._alias[rows, levels]
+        shown: LevelArray = self._alias[: len(levels), 0].copy()
+        rows = np.flatnonzero(levels)
+        shown[rows] = self._alias[rows, levels[rows]]
         return shown
 
     def has(self, level: Level, count: int) -> BoolArray:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from memory.fit import level_fidelity
 from memory.layout import RANGE_TOKENS, ledger_tokens
 from memory.plan import HIDDEN, BoolArray, ContextPlan, FloatArray, IntArray, LevelArray, PlanInput, Pool
+from memory.policies.alike import Alike
 from memory.policies.base import PolicyBase
 from memory.records import Level
 from memory.scoring.learned import Coefficients, learned_values
@@ -24,7 +25,7 @@ from memory.scoring.relations import Sources, with_relatives
 from memory.scoring.subgoals import boundaries
 from memory.scoring.values import attention_values
 from memory.selection.levels import LevelSelection, select_levels
-from memory.selection.similarity import Keys, Neighbours
+from memory.selection.similarity import Cosines, Neighbours
 from memory.stored import ChunkFacts
 
 _FEWEST = 128
@@ -94,6 +95,7 @@ class Mosaic(PolicyBase):
     def __init__(self, config: MosaicConfig | None = None) -> None:
         self.config = config or MosaicConfig.model_validate({})
         self._sources = Sources()
+        self._alike = Alike()
 
     def ingest(self, facts: ChunkFacts) -> None:
         """Note where the chunk came from."""
@@ -106,6 +108,8 @@ class Mosaic(PolicyBase):
         if not count:
             return ContextPlan(np.zeros(0, dtype=np.int8), np.zeros(0))
         values = self.values(pool, first_own(given))
+        if given.still:
+            return ContextPlan(np.full(count, int(Level.PLACEHOLDER), dtype=np.int8), values, folds=True)
         room = self._room(given)
         rows = shortlist(values, given.shown, min(self.config.shortlist, _enough(pool, room.text)))
         phi, costs = self._fidelity(pool, rows), _costs(pool, rows)
@@ -180,14 +184,12 @@ class Mosaic(PolicyBase):
             ledger = ledger_tokens(given.pool, 1)[0]
         return _Room(room - ledger, 0)
 
-    def _similarity(self, pool: Pool, rows: IntArray) -> Keys | Neighbours:
+    def _similarity(self, pool: Pool, rows: IntArray) -> Cosines | Neighbours:
         """Of the shortlist. Where the room holds so much, what is like a chunk is shown anyway: none is looked at."""
         if pool.keys is None or self.config.damping == 0 or len(rows) > _ALIKE:
             empty = np.zeros(0)
             return Neighbours.from_csr(np.zeros(len(rows) + 1, dtype=np.int64), empty, empty)
-        keys = pool.keys[rows]
-        finite = np.isfinite(keys.sum(axis=1))
-        return Keys(np.where(finite[:, np.newaxis], keys, np.float32(0)))
+        return self._alike.cosines(pool.keys, rows)
 
     def _fidelity(self, pool: Pool, rows: IntArray) -> FloatArray:
         phi = level_fidelity(pool)[rows] ** self.config.sharpness

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from memory.plan import ContextPlan, FloatArray, LevelArray, PlanInput, Pool
+from memory.plan import ContextPlan, FloatArray, LevelArray, PlanInput
 from memory.policies.base import PolicyBase
 from memory.records import Level
 from memory.scoring.attention import BASE_THRESHOLDS, assign_levels, calibrated, relative_weights, thresholds
@@ -80,22 +80,24 @@ def fill_missing(wanted: LevelArray, weights: FloatArray, given: PlanInput) -> L
     """Chunks whose wanted summary is absent: FULL if the budget allows it once everything else is placed (most
     relevant first, newer first among equals), else PLACEHOLDER. The loop never waits for a summary."""
     pool = given.pool
-    rows = np.arange(len(pool))
-    missing = ~pool.available[rows, wanted] if len(pool) else np.zeros(0, dtype=np.bool_)
+    missing = np.zeros(len(pool), dtype=np.bool_)
+    for level in (Level.BRIEF, Level.DETAILED):
+        missing |= (wanted == level) & ~pool.available[:, level]
     if not missing.any():
         return wanted
     levels = np.where(missing, np.int8(Level.PLACEHOLDER), wanted).astype(np.int8)
-    spare = given.budget - given.fixed_tokens - given.recent_tokens - int(pool.tokens[rows, levels].sum())
-    for row in sorted(np.flatnonzero(missing), key=lambda row: (-weights[row], -row)):
-        extra = _upgrade_cost(pool, int(row))
+    spare = given.budget - given.fixed_tokens - given.recent_tokens - int(pool.tokens_at(levels).sum())
+    newest_first = np.flatnonzero(missing)[::-1]
+    rows = newest_first[np.argsort(-weights[newest_first], kind="stable")]
+    extras = pool.tokens[rows, Level.FULL] - pool.tokens[rows, Level.PLACEHOLDER]
+    least_from = np.minimum.accumulate(extras[::-1])[::-1]
+    for row, extra, least in zip(rows.tolist(), extras.tolist(), least_from.tolist(), strict=True):
+        if least > spare:
+            break
         if extra <= spare:
             levels[row] = Level.FULL
             spare -= extra
     return levels
-
-
-def _upgrade_cost(pool: Pool, row: int) -> int:
-    return int(pool.tokens[row, Level.FULL] - pool.tokens[row, Level.PLACEHOLDER])
 
 
 def _coarsening(names: tuple[LevelName, ...]) -> LevelArray:

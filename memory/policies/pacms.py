@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from memory.plan import ContextPlan, PlanInput
+from memory.policies.alike import Alike
 from memory.policies.base import PolicyBase
-from memory.policies.selector import SelectorConfig, keys_of, offered, planned, shortlist
+from memory.policies.selector import SelectorConfig, offered, planned, shortlist
 from memory.selection.facility import select
 from memory.selection.ranked import last_k_fill
-from memory.selection.similarity import Keys
 
 
 class PacmsConfig(SelectorConfig):
@@ -26,19 +26,22 @@ class Pacms(PolicyBase):
 
     def __init__(self, config: PacmsConfig | None = None) -> None:
         self.config = config or PacmsConfig()
+        self._alike = Alike()
 
     def plan(self, given: PlanInput) -> ContextPlan:
-        """O(n^2 d) for the similarities, n the shortlist. Without a positive cosine recency decides."""
+        """O(n d) for the similarities of each chunk that is new in the shortlist of n. Without a positive cosine
+        recency decides."""
         offer = offered(given, self.config)
         if offer.recency:
             return planned(offer, last_k_fill(offer.costs, offer.room, offer.kept))
+        if given.still:
+            return planned(offer, offer.kept)
         rows = shortlist(offer)
         found = select(
             offer.relevance[rows],
-            Keys(keys_of(given.pool, rows)),
+            self._alike.cosines(given.pool.keys, rows),
             offer.costs[rows],
             offer.room,
             np.searchsorted(rows, offer.kept).tolist(),
-            method="dense",
         )
         return planned(offer, rows[found.chosen], objective=found.objective, upper_bound=found.upper_bound)

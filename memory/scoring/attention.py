@@ -21,7 +21,7 @@ def relative_weights(cosines: FloatArray, tau: float) -> FloatArray:
     count = len(cosines)
     if count == 0:
         return np.zeros(0)
-    scores = np.nan_to_num(cosines, nan=0.0)
+    scores = cosines if np.isfinite(cosines.sum()) else np.nan_to_num(cosines, nan=0.0)
     if not (scores > 0).any():
         scores = np.arange(1, count + 1, dtype=np.float64) / count
     weights = np.exp((scores - scores.max()) / tau)

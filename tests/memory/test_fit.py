@@ -93,7 +93,7 @@ def test_monotone_in_the_budget(pool_: Pool, name: str, one: int, other: int, la
 @forall(pools(), POLICIES)
 def test_every_cut_is_one_level_down_and_never_costs(pool_: Pool, name: str) -> None:
     plan, _ = run(name, pool_, 1_000_000, FlatRecent())
-    rows, target = demotions(plan, pool_)
+    rows, target, _ = demotions(plan, pool_)
     levels, cost = plan.levels.copy(), Interleaved().total(plan.levels, pool_, 1)[0]
     for row, level in zip(rows, target, strict=True):
         assert level < levels[row] and pool_.available[row, level]
@@ -110,7 +110,7 @@ def test_every_cut_is_one_level_down_and_never_costs(pool_: Pool, name: str) -> 
 def test_least_value_per_token_goes_first() -> None:
     """Two equal chunks, the second worth a tenth: it falls to a placeholder before the first moves."""
     plan = ContextPlan(np.array([3, 3], dtype=np.int8), np.array([1.0, 0.1]))
-    rows, _ = demotions(plan, pool((0.5, 0.5)))
+    rows, _, _ = demotions(plan, pool((0.5, 0.5)))
     assert rows.tolist()[:2] == [1, 1]
 
 
