@@ -176,6 +176,10 @@ def _branch(name: str, offered: Mapping[str, ToolSpec], situation: Situation) ->
             fields = dict(properties) if isinstance(properties, dict) else {}
             names = parameters.get("required")
             required = [str(item) for item in names] if isinstance(names, list) else []
+            # an outside tool may have parameters of these names; here they are taken
+            for taken in ("thought", "action"):
+                fields.pop(taken, None)
+            required = [name for name in required if name in fields]
     if name in ("answer", "search", "visit", "glimpse"):
         required = list(fields)
     return {

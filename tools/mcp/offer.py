@@ -16,6 +16,8 @@ MAX_TOOLS = 64
 """Tools of one server that are offered; every one costs tokens in every request."""
 MAX_SCHEMA = 16_000
 """Characters of one schema as JSON."""
+MAX_TOTAL = 64_000
+"""Characters of everything that one server offers, as JSON."""
 MAX_DEPTH = 16
 MAX_DESCRIPTION = 1_000
 MAX_NAME = 64
@@ -60,6 +62,10 @@ def offers(server: str, listed: Sequence[Listed], allow: Sequence[str] | None) -
             found.append(_offer(server, tool, twice))
         except _Refused as refused:
             left_out.append(f"{_names([tool.name])}: {refused}")
+    size = sum(len(_json(spec.parameters)) + len(spec.description) for spec in found)
+    if size > MAX_TOTAL:
+        what = f"MCP server {server}: its tools take {size:,} characters of every request, more than {MAX_TOTAL:,}"
+        raise McpFault(what, f"name those that are wanted in mcp.{server}.allow")
     if left_out and allow is not None:
         raise McpFault(f"MCP server {server}: a tool cannot be offered: {'; '.join(left_out[:NAMED])}")
     return found, left_out
@@ -97,12 +103,16 @@ def checked_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         raise _Refused(f"a parameter has the name {wrong[0][:80]!r}, which providers do not take")
     checked: dict[str, JsonValue] = {**clean, "type": "object", "properties": properties}
     try:
-        size = len(json.dumps(checked, ensure_ascii=False, allow_nan=False))
+        size = len(_json(checked))
     except ValueError as fault:
         raise _Refused("its schema holds a number that JSON does not have") from fault
     if size > MAX_SCHEMA:
         raise _Refused(f"its schema has {size:,} characters, more than {MAX_SCHEMA:,}")
     return checked
+
+
+def _json(value: Mapping[str, JsonValue]) -> str:
+    return json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
 
 
 def _clean(value: JsonValue | Mapping[str, JsonValue], depth: int) -> JsonValue:

@@ -50,8 +50,8 @@ class Child:
             )
         except BaseException as error:
             os.close(ours)
-            if isinstance(error, OSError):
-                raise McpFault(f"{config.command} cannot be started: {error.strerror}") from error
+            if isinstance(error, OSError | ValueError):
+                raise McpFault(f"{config.command} cannot be started: {error}") from error
             raise
         finally:
             os.close(theirs)
@@ -128,6 +128,8 @@ class Child:
 
 def _program(config: McpServerConfig, variables: Mapping[str, str]) -> str:
     """The whole path of the program. Raises McpFault when it, or its working folder, is not there."""
+    if os.name != "posix":
+        raise McpFault("a server is started on Linux and macOS only", "run it elsewhere, and reach it by its url")
     found = shutil.which(config.command, path=variables.get("PATH"))
     if found is None:
         raise McpFault(f"no such program: {config.command}", "install it, or give its whole path")

@@ -37,10 +37,15 @@ def shown(result: Mapping[str, JsonValue], limit: int, secrets: Iterable[str] = 
     text = sanitize("\n".join(parts))
     if len(blocks) > MAX_BLOCKS:
         text += f"\n[… {len(blocks) - MAX_BLOCKS} parts left out]"
-    for secret in secrets:
+    return Shown(cap(redacted(text, secrets), limit) or "[no output]", result.get("isError") is True, _sources(blocks))
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """The text without the values that the server was given, the longest first."""
+    for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "***")
-    return Shown(cap(text, limit) or "[no output]", result.get("isError") is True, _sources(blocks))
+    return text
 
 
 def _block(block: Mapping[str, JsonValue]) -> str:

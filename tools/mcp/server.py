@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memory.records import JsonValue, ToolSpec
 from memory.sanitize import sanitize
 from tools.base import ToolError
 from tools.mcp.config import McpFault, McpServerConfig
-from tools.mcp.offer import Listed, full_name, offers
-from tools.mcp.results import Shown, shown
+from tools.mcp.offer import NAMED, Listed, full_name, offers
+from tools.mcp.results import Shown, redacted, shown
 
 if TYPE_CHECKING:
     from tools.mcp.connection import Connection
@@ -56,9 +57,12 @@ class McpServer:
         async with self._turn:
             listed = (await self._running()).listed
         found, left_out = offers(self.name, listed, self.config.allow)
+        if any(self._redacted(text) != text for text in (json.dumps(asdict(spec)) for spec in found)):
+            raise McpFault(f"MCP server {self.name}: the description of a tool holds a value that the server was given")
         if left_out:
-            more = f" (and {len(left_out) - 5} more)" if len(left_out) > 5 else ""
-            _LOGGER.warning("MCP server %s: not offered: %s%s", self.name, "; ".join(left_out[:5]), more)
+            more = f" (and {len(left_out) - NAMED} more)" if len(left_out) > NAMED else ""
+            why = self._redacted("; ".join(left_out[:NAMED]))
+            _LOGGER.warning("MCP server %s: not offered: %s%s", self.name, why, more)
         return found
 
     async def call(self, name: str, arguments: Mapping[str, JsonValue]) -> Shown:
@@ -79,13 +83,13 @@ class McpServer:
             calling.cancel()  # the server is told; nobody waits for whether it listens
         self._unanswered = 0
         if calling.cancelled():
-            raise ToolError("execution", f"MCP server {self.name} was ended during the call")
+            raise self._error("was ended during the call")
         try:
             result = calling.result()
         except life.ended as end:
-            raise ToolError("execution", f"MCP server {self.name} broke off the call: {end}") from end
+            raise self._error(f"broke off the call: {end}") from end
         except life.refused as refusal:
-            raise ToolError("execution", f"MCP server {self.name} refused the call: {refusal}") from refusal
+            raise self._error(f"refused the call: {refusal}") from refusal
         # making megabytes storable takes a while
         return await asyncio.to_thread(shown, result, self.config.max_chars, self._access.secrets)
 
@@ -125,8 +129,14 @@ class McpServer:
         self._life = life
         return life
 
+    def _error(self, what: str) -> ToolError:
+        return ToolError("execution", f"MCP server {self.name} {self._redacted(what)}")
+
     def _fault(self, what: str, hint: str = "") -> McpFault:
-        return McpFault(f"MCP server {self.name}: {sanitize(what, 600)}", hint)
+        return McpFault(f"MCP server {self.name}: {sanitize(self._redacted(what), 600)}", hint)
+
+    def _redacted(self, text: str) -> str:
+        return redacted(text, self._access.secrets)
 
 
 class _Life:

@@ -69,6 +69,15 @@ FILES = ToolSpec(
 )
 
 
+def test_an_outside_tool_cannot_take_the_names_of_ours() -> None:
+    """Its parameters ``action`` and ``thought`` would say what the reply is."""
+    properties: dict[str, JsonValue] = {"action": {"enum": ["answer"]}, "thought": {"type": "object"}, "x": {}}
+    tool = ToolSpec("srv__do", "", {"properties": properties, "required": ["action", "x"]})
+    schema = legal_schema([tool], Situation(step=2, task_step=2))
+    assert not violation({"action": "srv__do", "x": 1}, schema)
+    assert violation({"action": "srv__do"}, schema)
+
+
 @pytest.mark.parametrize(
     "situation",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import socket
@@ -24,7 +25,7 @@ TOKEN = "token-of-ours-1234"
 
 
 @asynccontextmanager
-async def real_server() -> AsyncIterator[str]:
+async def real_server(port: int = 0) -> AsyncIterator[str]:
     """An MCP server of the SDK, with the URL of its endpoint."""
     server = MCPServer("real", log_level="ERROR")
 
@@ -39,7 +40,8 @@ async def real_server() -> AsyncIterator[str]:
         return str((context.headers or {}).get("authorization"))
 
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
     running = uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="error", ws="none"))
     task = asyncio.create_task(running.serve(sockets=[listener]))
@@ -100,6 +102,13 @@ async def test_a_server_that_goes_away_and_comes_back() -> None:
         with pytest.raises(ToolError) as caught:
             await server.call("web__add", {"a": 2, "b": 3})
         assert caught.value.kind == "execution"
+        # a new process, which knows nothing of the session that there was
+        async with real_server(int(url.split(":")[2].partition("/")[0])):
+            for _ in range(2):
+                with contextlib.suppress(ToolError):
+                    answer = await server.call("web__add", {"a": 2, "b": 3})
+            assert answer.text == "5"
+            await server.aclose()
     finally:
         await server.aclose()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -171,6 +172,9 @@ async def test_its_environment_holds_what_was_named_and_nothing_else(
     shown = await said(server, "env")
     assert '"GIVEN": "***"' in shown
     assert "OPENAI_API_KEY" not in shown and CANARY not in shown
+    assert str(await refusal(server, "tell")) == "MCP server bad refused the call: my key is ***"
+    with pytest.raises(McpFault, match="holds a value that the server was given"):
+        await make("telling", access=Access({"PATH": "/usr/bin:/bin", "GIVEN": CANARY}, secrets=(CANARY,))).offers()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a subreaper")
@@ -260,3 +264,19 @@ async def test_the_event_loop_stays_free(make: Make) -> None:
     running = False
     await ticking
     assert longest < 1.0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts descriptors in /proc")
+async def test_lives_leave_no_descriptors_and_no_processes_behind(make: Make) -> None:
+    def open_ones() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    await make().offers()
+    counts = []
+    for tool in ("crash", "echo", "hugeline", "crash"):
+        server = make()
+        with contextlib.suppress(ToolError):
+            await server.call(f"bad__{tool}", {})
+        await server.aclose()
+        counts.append(open_ones())
+    assert len(set(counts)) == 1
