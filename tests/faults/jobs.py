@@ -2,20 +2,96 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.faults.player import Points, play
+from memory.errors import StoreBusy, StoreFault
+from memory.records import Step
+from memory.store.sqlite import SqliteStore
+from tests.agent.bench import Setup, bench
+from tests.faults.player import EFFECTS, STORE, Points, finish, play
+from tests.faults.script import FOLDING, Playing, World, append
 from tests.faults.zygote import Job
+from tests.memory.store.build import chunk
 
 
 async def session(given: Mapping[str, Any]) -> object:
     """Play the session of ``folder``; ``deadly``: [point, n]; ``points``: give all points that were passed."""
     deadly = (str(given["deadly"][0]), int(given["deadly"][1])) if given.get("deadly") else None
     points = Points(deadly)
-    outcome = await play(Path(given["folder"]), points, given.get("policy", "fold-range"))
+    outcome = await play(Path(given["folder"]), points, given.get("policy", FOLDING))
     return {"status": outcome.status, "answer": outcome.answer, "points": points.seen if given.get("points") else []}
 
 
-JOBS: Mapping[str, Job] = {"session": session}
+async def claim(given: Mapping[str, Any]) -> object:
+    """Race for the session of ``folder`` against ``racers`` - 1 others; ``die``: of a kill, as its owner at work."""
+    folder, racers, pid = Path(given["folder"]), int(given["racers"]), os.getpid()
+    await _together(folder / "here", racers)
+    won, said = False, ""
+    async with await SqliteStore.open(folder / "s.sqlite", create=True) as store:
+        try:
+            await store.claim("racer")
+            won = True
+            last = await store.last_step()
+            for number in range(last + 1, last + 4):
+                made = chunk(number)
+                step = Step(number, thought="killed" if given.get("die") else str(pid), calls=made.step.calls)
+                await store.commit_step(type(made)(step, "", 1, 1, "", ()))
+            if given.get("die"):
+                os.kill(pid, signal.SIGKILL)
+        except StoreBusy as fault:
+            said = str(fault)
+        # held until everybody has tried
+        await _together(folder / "tried", racers)
+    return {"won": won, "said": said, "pid": pid}
+
+
+async def _together(file: Path, racers: int) -> None:
+    """Return when so many have come here."""
+
+    def wait() -> None:
+        append(file, "here\n")
+        while len(file.read_text().splitlines()) < racers:
+            os.sched_yield()
+
+    await asyncio.to_thread(wait)
+
+
+async def woken(given: Mapping[str, Any]) -> object:
+    """An owner that is displaced while its model is asked for step 4, as if it had been away and taken for dead."""
+    folder = Path(given["folder"])
+    model, seen = Playing(), dict[str, object]()
+    tools = [World(name, folder / EFFECTS) for name in ("search", "visit", "python")]
+    other = await SqliteStore.open(folder / STORE, create=True)
+    async with bench(folder / STORE, model, tools, Setup(policy=FOLDING, owned=True)) as b:  # type: ignore[arg-type]
+        model.store = b.store
+        whole = model.complete
+
+        async def away(request: Any) -> Any:
+            reply = await whole(request)
+            if b.memory.steps == 3:
+                await other._database.write(lambda c: c.execute("UPDATE owner SET boot = 'an earlier one'"))
+                await other.claim("successor")
+                await other.commit_step(chunk(4))
+                seen["effects_before"] = (folder / EFFECTS).read_text()
+                seen["steps_before"] = 3
+            return reply
+
+        model.complete = away  # type: ignore[method-assign]
+        try:
+            seen["status"] = (await finish(b)).status
+        except StoreFault as fault:
+            seen["status"] = type(fault).__name__
+    seen["effects"] = (folder / EFFECTS).read_text()
+    held = await other.owner()
+    seen["owner"] = held.label if held else ""
+    seen["steps"] = await other.last_step()
+    await other.aclose()
+    return seen
+
+
+JOBS: Mapping[str, Job] = {"session": session, "claim": claim, "woken": woken}
