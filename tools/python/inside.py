@@ -15,27 +15,31 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tools.python.inside_cells import Cells
 from tools.python.inside_rights import give_up, self_check
 from tools.python.inside_view import LIBC, enter_view
-from tools.python.tree import descendants
+from tools.python.tidy import remove
+from tools.python.tree import OVERFULL, descendants
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-def supervise(channel: int) -> None:
-    """Returns in a new process, the worker; here waits, reaps orphans, and ends when the worker or the host does."""
+def supervise(channel: int, workspace: str, entries: int) -> None:
+    """Returns in a new process, the worker; here waits, reaps orphans, and ends when the worker or the host does, or
+    when there are more than so many ``entries`` in the workspace, which no mount option of bubblewrap limits."""
     worker = os.fork()
     if worker == 0:
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which means ignored, in the first process of a namespace
-    os._exit(wait_for(worker, channel))
+    os._exit(wait_for(worker, channel, lambda: entries_of(workspace) > entries))
 
 
-def adopt(channel: int, uid: int | None) -> None:
-    """The same without a process namespace: this process keeps the host's rights, which the worker then gives up."""
+def adopt(channel: int, uid: int | None, place: str) -> None:
+    """The same without a process namespace: this process keeps the host's rights, which the worker then gives up, and
+    leaves nothing in ``place``."""
     if sys.platform == "linux":
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     worker = os.fork()
@@ -44,23 +48,29 @@ def adopt(channel: int, uid: int | None) -> None:
         return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    code = wait_for(worker, channel)
+    code = wait_for(worker, channel, lambda: False)
     while end_all(worker, uid):
         time.sleep(0.001)
+    remove(place)
     os._exit(code)
 
 
-def wait_for(worker: int, channel: int) -> int:
-    """Exit code of the worker, 0 when the host goes first."""
+def entries_of(workspace: str) -> int:
+    status = os.statvfs(workspace)
+    return status.f_files - status.f_ffree
+
+
+def wait_for(worker: int, channel: int, overfull: Callable[[], bool]) -> int:
+    """Exit code of the worker, 0 when the host goes first, `OVERFULL`."""
     poller = select.poll()
     poller.register(channel, 0)  # only its end is of interest; the worker reads it
-    patience = 20
     if sys.platform == "linux":
         poller.register(os.pidfd_open(worker), select.POLLIN)
-        patience = 1000
     while True:
-        if any(fd == channel for fd, _ in poller.poll(patience)):
+        if any(fd == channel for fd, _ in poller.poll(100)):
             return 0
+        if overfull():
+            return OVERFULL
         pid, status = os.waitpid(-1, os.WNOHANG)
         while pid:
             if pid == worker:
@@ -107,10 +117,10 @@ def main() -> None:
         if config["view"] is not None:
             enter_view(config["view"], config["devices"], config["workspace"], config["limits"]["workspace"])
         give_up(config)
-        supervise(channel.fileno())
+        supervise(channel.fileno(), config["workspace"], config["limits"]["entries"])
     else:
         parent = os.getpid()
-        adopt(channel.fileno(), config["uid"])
+        adopt(channel.fileno(), config["uid"], config["place"])
         os.chdir(config["workspace"])
         give_up(config)
         if sys.platform == "linux":

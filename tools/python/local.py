@@ -17,8 +17,9 @@ from pydantic import BaseModel, ValidationError
 from tools.python.base import Level, Limits, PythonResult, SandboxFault
 from tools.python.interpreters import shared_interpreter
 from tools.python.mechanisms import UNCONFINED, Launch, Mechanism, available, command, environment, new_uid
-from tools.python.place import Place, make_place, overfull, remove
+from tools.python.place import Place, make_place, overfull
 from tools.python.replies import CellReply
+from tools.python.tidy import remove
 from tools.python.tree import descendants, tasks_of
 from tools.python.view import PACKAGES, View, build_view
 from tools.python.worker import Watch, Worker, WorkerEnded

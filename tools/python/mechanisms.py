@@ -39,7 +39,7 @@ ENVIRONMENT: Mapping[str, str] = {
 _FIRST_UID, _UIDS = 1 << 30, 1 << 28
 
 
-_PARTS = ("tree", "inside_cells", "inside_view", "inside_rights", "inside")
+_PARTS = ("tree", "tidy", "inside_cells", "inside_view", "inside_rights", "inside")
 """What runs inside, in order; joined to one text."""
 _OURS = re.compile(r"^from (?:__future__|tools\.python\.\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
@@ -118,6 +118,7 @@ def command(mechanism: Mechanism, launch: Launch) -> list[str]:
         "devices": DEVICES,
         "packages": PACKAGES_AT if place is None else place.packages,
         "workspace": WORKSPACE if place is None else place.workspace,
+        "place": None if place is None else place.root,
         "uid": launch.uid,
         "limits": asdict(launch.limits),
         "filter": seccomp.program(machine(), around).hex() if seccomp.supported(machine()) else "",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.python.base import Limits
+from tools.python.tidy import remove
 from tools.python.view import View
 
 
@@ -69,34 +70,3 @@ def overfull(place: Place, pids: list[int], limits: Limits) -> str:
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink:
                         gone[status.st_dev, status.st_ino] = status.st_blocks * 512
     return "the working folder holds too much" if sum(gone.values()) > room else ""
-
-
-def remove(root: str) -> None:
-    """Remove a folder however deep it is, following nothing; nobody may be writing there any more."""
-    number = 0
-    top = Path(root)
-    with suppress(OSError):
-        while entries := list(top.iterdir()):
-            for entry in entries:
-                if not _is_folder(entry):
-                    entry.unlink()
-                    continue
-                for inner in _opened(entry):
-                    if _is_folder(inner):
-                        number += 1
-                        _opened(inner)
-                        inner.rename(top / f".{number}")
-                    else:
-                        inner.unlink()
-                entry.rmdir()
-        top.rmdir()
-
-
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(path.lstat().st_mode)
-
-
-def _opened(folder: Path) -> list[Path]:
-    """What is in it, after its mode is made to allow that."""
-    folder.chmod(0o700)
-    return list(folder.iterdir())

@@ -75,11 +75,17 @@ DENIED_SHARED: Numbers = {
     "accept4": (288, 242),
     "bind": (49, 200),
     "connect": (42, 203),
+    "file_setattr": (469, 469),
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
+    "futimesat": (261, None),
     "inotify_add_watch": (254, 27),
     "inotify_init": (253, None),
     "inotify_init1": (294, 26),
     "ioprio_set": (251, 30),
     "listen": (50, 201),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
     "mq_unlink": (241, 181),
     "msgctl": (71, 187),
     "msgget": (68, 186),
@@ -87,6 +93,8 @@ DENIED_SHARED: Numbers = {
     "msgsnd": (69, 189),
     "process_madvise": (440, 440),
     "process_mrelease": (448, 448),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
     "sched_setparam": (142, 118),
@@ -96,35 +104,29 @@ DENIED_SHARED: Numbers = {
     "semop": (65, 193),
     "semtimedop": (220, 192),
     "setpriority": (141, 140),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
     "shmat": (30, 196),
     "shmctl": (31, 195),
     "socket": (41, 198),
+    "utime": (132, None),
+    "utimes": (235, None),
 }
-"""Where the host's network, processes and IPC are in view: what Landlock does not cover of them."""
+"""Where the host's network, processes, IPC and files are in view: what Landlock does not cover of them."""
 DENIED_SAME_USER: Numbers = {
-    "chmod": (90, None),
     "chown": (92, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "lchown": (94, None),
+}
+"""Where the code runs as the user whose files they are: Landlock does not restrict these on any path."""
+PRETENDED_SAME_USER: Numbers = {
+    "chmod": (90, None),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
     "fchmodat2": (452, 452),
-    "fchown": (93, 55),
-    "fchownat": (260, 54),
-    "file_setattr": (469, 469),
-    "fremovexattr": (199, 16),
-    "fsetxattr": (190, 7),
-    "futimesat": (261, None),
-    "lchown": (94, None),
-    "lremovexattr": (198, 15),
-    "lsetxattr": (189, 6),
-    "removexattr": (197, 14),
-    "removexattrat": (466, 466),
-    "setxattr": (188, 5),
-    "setxattrat": (463, 463),
-    "utime": (132, None),
-    "utimensat": (280, 88),
-    "utimes": (235, None),
 }
-"""Where the code runs as the user whose files they are: Landlock does not restrict these on any path."""
+"""The same. They do nothing, and say that they did: copying files needs no more."""
 DENIED_SIGNALS: Numbers = {
     "pidfd_send_signal": (424, 424),
     "rt_sigqueueinfo": (129, 138),
@@ -140,5 +142,6 @@ SPECIAL: Numbers = {
     "socket": (41, 198),
     "socketpair": (53, 199),
     "tgkill": (234, 131),
+    "utimensat": (280, 88),
 }
 """Allowed or not by their arguments."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from tools.python.base import MIB, Limits
-from tools.python.tree import descendants, end, prefer_killing, resident_bytes
+from tools.python.tree import OVERFULL, descendants, end, prefer_killing, resident_bytes
 
 MAX_REPLY = 16 * MIB
 """A reply brings files along (`inside_cells.MAX_HANDED`, in base64)."""
@@ -194,6 +194,8 @@ class Worker:
         except TimeoutError:
             return "it closed its channel"
         self.drain()
+        if code == OVERFULL:
+            return "the working folder holds too much"
         return f"killed by signal {code - 128}" if code > 128 else f"exit code {code}"
 
     def _fail(self, why: str) -> None:

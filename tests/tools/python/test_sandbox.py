@@ -165,13 +165,6 @@ async def test_output_is_capped_at_both_ends(make: Make) -> None:
     assert not result.state_lost
 
 
-async def test_a_flood_of_output_ends_the_call(make: Make) -> None:
-    sandbox = make(Limits(flood=2 * MIB))
-    result = await sandbox.execute("while True: print('x' * 10_000)", 20)
-    assert result.error is not None and "2 MiB of output" in result.error
-    assert result.state_lost and not result.timed_out
-
-
 async def test_files_made_or_changed_are_handed_out(sandbox: LocalSandbox) -> None:
     made = await sandbox.execute("n = open('b.txt', 'w').write('x')\nopen('a.txt', 'w').close()", 5)
     assert made.files == (WorkFile("a.txt", 0, b""), WorkFile("b.txt", 1, b"x"))
@@ -180,6 +173,7 @@ async def test_files_made_or_changed_are_handed_out(sandbox: LocalSandbox) -> No
     assert (await sandbox.execute("open('b.txt').read()", 5)).value_repr == "'xy'"
 
 
+@pytest.mark.nightly  # a second and a half
 async def test_fork_bomb_is_contained(make: Make) -> None:
     sandbox = make(Limits(processes=16))
     await sandbox.start()
@@ -199,21 +193,6 @@ async def test_memory_of_one_process_is_capped(make: Make) -> None:
     result = await sandbox.execute("hog = []\nwhile True: hog.append(bytearray(1 << 20))", 20)
     assert result.error is not None and result.error.endswith("MemoryError")
     assert (await sandbox.execute("100 < len(hog) < 256", 5)).value_repr == "True"
-
-
-async def test_memory_of_all_processes_together_is_capped(make: Make) -> None:
-    sandbox = make(Limits(memory=128 * MIB))
-    code = """
-import os, time
-for _ in range(8):
-    if os.fork() == 0:
-        hog = bytearray(90 << 20)
-        while True: time.sleep(1)
-os.wait()
-"""
-    result = await sandbox.execute(code, 20)
-    assert result.error is not None and "too much memory" in result.error
-    assert result.state_lost
 
 
 async def test_children_are_gone_after_closing(sandbox: LocalSandbox) -> None:
