@@ -17,10 +17,12 @@ from runners.memory_eval.job import Key, Line, MemoryJob
 from runners.memory_eval.readers import Model
 from runners.memory_eval.report import MemoryReport, differences_of, rows_of
 from runners.memory_eval.results import Header, Results
-from runners.replay.dialogues import Dialogue, read_all
+from runners.replay.dialogues import Dialogue, data_files, read_all
 from runners.replay.working import Settings, results
 
 SetName: TypeAlias = Literal["longmemeval", "locomo"]
+Unit: TypeAlias = tuple[str, str]
+"""A question, by its dialogue's id and its own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,12 @@ def evaluate(request: MemoryRequest) -> MemoryReport:
         # a key or a model that is missing is said before anything is read; a script says nothing unless it is asked
         if model is not None and model.config.kind != "scripted":
             asyncio.run(model.make().aclose())
-    dialogues = limited(list(_read(request)), request.limit)
-    wanted = {(one.recording.id, asked.name) for one in dialogues for asked in one.asked}
+    dialogues = _read(request)
+    wanted = chosen(dialogues, request.limit)
     with Results(request.rows, _header(request, grid)) if request.rows else nullcontext() as kept:
         # what failed is tried again
         known = {key: line for key, line in kept.known.items() if not line.failed} if kept else {}
-        jobs = [job for one in dialogues if (job := _job(one, grid.cells, known, request)) is not None]
+        jobs = [job for one in dialogues if (job := _job(one, grid.cells, wanted, known, request)) is not None]
         computed = 0
         for count, lines in enumerate(_worked(jobs, grid, request), start=1):
             computed += len(lines)
@@ -69,19 +71,12 @@ def evaluate(request: MemoryRequest) -> MemoryReport:
     return _report(request, grid.cells, dialogues, lines, computed, time.monotonic() - started)
 
 
-def limited(dialogues: Sequence[Dialogue], limit: int | None) -> list[Dialogue]:
-    """``limit`` of all questions, evenly spaced: a set sorted by type keeps its types."""
-    total = sum(len(one.asked) for one in dialogues)
-    if limit is None or limit >= total:
-        return list(dialogues)
-    chosen = {at * total // limit for at in range(limit)}
-    found, start = [], 0
-    for one in dialogues:
-        asked = tuple(item for at, item in enumerate(one.asked, start) if at in chosen)
-        start += len(one.asked)
-        if asked:
-            found.append(Dialogue(one.recording, asked))
-    return found
+def chosen(dialogues: Sequence[Dialogue], limit: int | None) -> frozenset[Unit]:
+    """Every question, or ``limit`` of them, evenly spaced: a set sorted by type keeps its types."""
+    units = [(one.recording.id, item.name) for one in dialogues for item in one.asked]
+    if limit is None or limit >= len(units):
+        return frozenset(units)
+    return frozenset(units[at * len(units) // limit] for at in range(limit))
 
 
 def _read(request: MemoryRequest) -> Sequence[Dialogue]:
@@ -99,36 +94,34 @@ def _read(request: MemoryRequest) -> Sequence[Dialogue]:
 
 def _header(request: MemoryRequest, grid: Grid) -> Header:
     digest = hashlib.sha256()
-    files = sorted(request.data.iterdir()) if request.data.is_dir() else [request.data]
-    for path in files:
-        if path.is_file() and path != request.rows and path.name.endswith((".json", ".jsonl", ".gz")):
-            digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    for path in data_files(request.data):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     reader, judge = (model.id if model else "" for model in (request.reader, request.judge))
     return Header(digest.hexdigest(), grid.encoder.model_dump_json(exclude_defaults=True), reader, judge, request.seed)
 
 
 def _job(
-    given: Dialogue,
-    cells: Sequence[Cell],
-    known: Container[Key],
-    request: MemoryRequest,
+    given: Dialogue, cells: Sequence[Cell], wanted: Container[Unit], known: Container[Key], request: MemoryRequest
 ) -> MemoryJob | None:
-    """What of a dialogue is not known yet; None when all is."""
+    """What of a dialogue is wanted and not known yet; None when nothing is. The dialogue stays whole: its fillers are
+    those of all its questions."""
+    names = [item.name for item in given.asked if (given.recording.id, item.name) in wanted]
     todo = []
     for cell in cells:
         rest = (cell.selector, cell.digest, cell.budget.label, cell.redundancy)
-        names = frozenset(item.name for item in given.asked if (given.recording.id, item.name, *rest) not in known)
-        if names:
-            todo.append((cell, names))
+        missing = frozenset(name for name in names if (given.recording.id, name, *rest) not in known)
+        if missing:
+            todo.append((cell, missing))
     kept = request.cache / "readers" if request.cache is not None else None
     return MemoryJob(given, tuple(todo), request.seed, request.reader, request.judge, kept) if todo else None
 
 
 def _worked(jobs: Sequence[MemoryJob], grid: Grid, request: MemoryRequest) -> Iterable[list[Line]]:
     settings = Settings(grid.encoder, request.cache, api_key=request.api_key)
-    # a local model has the machine to itself
-    local = any(model.config.kind == "local" for model in (request.reader, request.judge) if model is not None)
-    return results(jobs, settings, 1 if local else request.workers) if jobs else []
+    configs = [model.config for model in (request.reader, request.judge) if model is not None]
+    # a local model has the machine to itself, and limits are counted in one process
+    alone = any(config.kind == "local" or config.rpm or config.tpm or config.concurrency for config in configs)
+    return results(jobs, settings, 1 if alone else request.workers) if jobs else []
 
 
 def _report(
@@ -154,7 +147,7 @@ def _report(
         cosine_spread=sum(line.spread for line in lines) / len(lines),
         reader=request.reader.id if request.reader else "",
         judge=request.judge.id if request.judge else "",
-        questions=sum(len(one.asked) for one in dialogues),
+        questions=len({(line.dialogue, line.question) for line in lines}),
         unresolved=len(lost),
         computed=computed,
         seconds=seconds,

@@ -94,14 +94,22 @@ def read_all(path: Path) -> Iterator[Dialogue]:
 
     Raises UsageFault naming file and line.
     """
-    if path.is_dir():
-        path = _found(path)
+    path, *beside = data_files(path)
     if path.name.endswith((".json", ".json.gz")):
         yield from _whole_file(path)
         return
-    sessions = _sessions(path)
+    sessions = _sessions(beside[0]) if beside else {}
     for number, value in lines(path):
         yield _long_mem(value, sessions, f"{path}:{number}")
+
+
+def data_files(path: Path) -> list[Path]:
+    """The file of a folder (or the file itself) with the questions, then that of the sessions where it stands beside.
+
+    Raises UsageFault."""
+    questions = _found(path) if path.is_dir() else path
+    sessions = questions.with_name(questions.name.replace("questions", "sessions"))
+    return [questions, sessions] if sessions != questions and sessions.is_file() else [questions]
 
 
 def _found(folder: Path) -> Path:
@@ -120,12 +128,9 @@ def _found(folder: Path) -> Path:
 
 
 def _sessions(path: Path) -> Mapping[str, list[_Turn]]:
-    beside = path.with_name(path.name.replace("questions", "sessions"))
-    if beside == path or not beside.is_file():
-        return {}
     found: dict[str, list[_Turn]] = {}
-    for number, value in lines(beside):
-        session = _checked_session(value, f"{beside}:{number}")
+    for number, value in lines(path):
+        session = _checked_session(value, f"{path}:{number}")
         found[session.ref] = session.turns
     return found
 

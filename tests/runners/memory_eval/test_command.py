@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runners.memory_eval.command import limited
+from runners.memory_eval.command import chosen
 from runners.replay.dialogues import read_all
 from tests.runners.command import Command, Ended
 from tests.runners.memory_eval.sets import LONG_MEM, chatter, locomo, long_mem
@@ -116,12 +116,13 @@ def test_results_are_computed_once(command: Command, tmp_path: Path) -> None:
 def test_a_killed_run_ends_in_what_an_unkilled_one_finds(command: Command, tmp_path: Path) -> None:
     data = long_mem(tmp_path)
     paths = [tmp_path / name for name in ("whole.jsonl", "cut.jsonl")]
-    whole = run(command, "longmemeval", data, *GRID, "--rows", str(paths[0])).report
+    grid = (*GRID, "--selectors", "last-k,top-k", "--reader", "none")
+    whole = run(command, "longmemeval", data, *grid, "--rows", str(paths[0])).report
     text = paths[0].read_bytes()
     for cut in (len(text) // 3, len(text) // 2, len(text) - 5):
         paths[1].write_bytes(text[:cut])
-        report = run(command, "longmemeval", data, *GRID, "--rows", str(paths[1])).report
-        assert 0 < report["computed"] < 72
+        report = run(command, "longmemeval", data, *grid, "--rows", str(paths[1])).report
+        assert 0 < report["computed"] < 4 * 2 * 3 * 2
         assert report["rows"] == whole["rows"]
 
 
@@ -188,9 +189,22 @@ def test_bad_input_is_one_line_that_says_what_to_do(
 
 def test_questions_are_chosen_evenly(tmp_path: Path) -> None:
     given = [*read_all(long_mem(tmp_path)), *read_all(locomo(tmp_path))]
-    names = [[item.name for item in one.asked] for one in limited(given, 3)]
-    assert names == [["q1"], ["q4_abs"], ["q2"]]
-    assert limited(given, 99) == given
+    assert chosen(given, 3) == {("q1", "q1"), ("q4_abs", "q4_abs"), ("conv-1", "q2")}
+    assert len(chosen(given, None)) == len(chosen(given, 99)) == 9
+
+
+def test_fewer_questions_have_the_same_fillers(command: Command, tmp_path: Path) -> None:
+    data = locomo(tmp_path)
+    grid = ("--selectors", "top-k", "--budget-tokens", "60", "--redundancy", "4", "--reader", "none")
+    rows = [tmp_path / f"{name}.jsonl" for name in ("all", "some")]
+    run(command, "locomo", data, *grid, "--rows", str(rows[0]))
+    some = run(command, "locomo", data, *grid, "--rows", str(rows[1]), "--limit", "2").report
+    assert some["questions"] == 2
+    whole, part = (
+        {line["question"]: line for row in path.read_text().splitlines()[1:] for line in json.loads(row)["lines"]}
+        for path in rows
+    )
+    assert len(part) == 2 and part.items() <= whole.items()
 
 
 def test_a_folder_by_reference(command: Command, tmp_path: Path) -> None:
