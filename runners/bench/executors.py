@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from runners.bench.rows import TrialRow
 from runners.bench.trial import Trial, run_trial
 from runners.environment import Environment
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Executor(Protocol):
@@ -23,19 +27,25 @@ class LocalExecutor:
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
 
-    async def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[TrialRow]:
-        waiting = iter(trials)
-        running: set[asyncio.Task[TrialRow]] = set()
-        try:
-            while True:
-                while len(running) < self._concurrency and (trial := next(waiting, None)) is not None:
-                    running.add(asyncio.create_task(run_trial(trial, environment), name=str(trial.key)))
-                if not running:
-                    return
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    yield task.result()
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+    def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[TrialRow]:
+        return bounded(trials, lambda trial: run_trial(trial, environment), self._concurrency)
+
+
+async def bounded(
+    items: Iterable[T], work: Callable[[T], Coroutine[object, object, R]], concurrency: int
+) -> AsyncIterator[R]:
+    """Results as they come, ``concurrency`` of them in work. Closed or failed, it cancels the rest and waits for it."""
+    waiting = iter(items)
+    running: set[asyncio.Task[R]] = set()
+    try:
+        while True:
+            running |= {asyncio.create_task(work(item)) for item in islice(waiting, concurrency - len(running))}
+            if not running:
+                return
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield task.result()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

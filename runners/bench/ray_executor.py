@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
+from runners.bench.executors import bounded
 from runners.bench.rows import TrialRow
 from runners.bench.trial import Trial, run_trial
 from runners.environment import Environment
@@ -29,16 +31,10 @@ class RayExecutor:
         self._start()
         try:
             work = self._ray.remote(num_cpus=1, max_retries=3)(_work)
-            waiting = iter(trials)
-            running: set[asyncio.Task[TrialRow]] = set()
-            while True:
-                while len(running) < self._workers and (trial := next(waiting, None)) is not None:
-                    running.add(asyncio.create_task(_result(work.remote(trial, environment)), name=str(trial.key)))
-                if not running:
-                    return
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    yield task.result()
+            rows = bounded(trials, lambda trial: _result(work.remote(trial, environment)), self._workers)
+            async with aclosing(rows):  # type: ignore[type-var]
+                async for row in rows:
+                    yield row
         finally:
             self._ray.shutdown()
 

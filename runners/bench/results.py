@@ -75,12 +75,12 @@ def read_results(paths: Sequence[Path]) -> Recorded:
         for number, value in read_journal(path):
             where = f"{path}:{number}"
             if value.get("kind") == "plan":
-                plan = _validated(_plans(), value, where)
+                plan = validated(_plans(), value, where)
                 if plans:
                     check_same(plans, plan, str(path))
                 plans.append(plan)
             elif value.get("kind") == "result":
-                row = _validated(_rows(), value, where)
+                row = validated(_rows(), value, where)
                 if row.key not in rows or not rows[row.key].finished:
                     rows[row.key] = row
             else:
@@ -153,7 +153,8 @@ class Results:
         self._journal.close()
 
 
-def _validated(adapter: TypeAdapter[T], value: Mapping[str, object], where: str) -> T:
+def validated(adapter: TypeAdapter[T], value: Mapping[str, object], where: str) -> T:
+    """A line of a journal as its record. Raises UsageFault naming the line."""
     try:
         return adapter.validate_python({key: item for key, item in value.items() if key not in ("kind", "format")})
     except ValidationError as fault:

@@ -81,7 +81,7 @@ class TrialRow:
     answer: str = ""
     message: str = ""
     measures: dict[str, float] = field(default_factory=dict)
-    """By the official rule, when it ended; `bench score` tells them anew."""
+    """By the official rule, when it ended; reports tell them anew."""
     steps: int = 0
     tool_calls: int = 0
     tool_errors: int = 0
@@ -112,7 +112,7 @@ class TrialRow:
 
 @dataclass(frozen=True, slots=True)
 class GradeRow:
-    """What a scorer said of one trial: ``scorer`` is ``official``, or the judge's model. ``grade`` of a judge."""
+    """What a judge said of one trial. ``scorer``: its model; ``measures``: of a table that it helped to compare."""
 
     policy: str
     task: str

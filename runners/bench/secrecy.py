@@ -108,12 +108,23 @@ class Leak:
 def scan(paths: Iterable[Path], tasks: Sequence[Task]) -> list[Leak]:
     """Every file below ``paths`` that holds a piece of a question or of a longer answer of these tasks in plaintext, be
     it in UTF-8, in UTF-16 or escaped as in JSON."""
+    needles = _needles(tasks, golds=True)
+    return [Leak(path, *hit) for path in _files(paths) for hit in _hits(path.read_bytes(), needles)]
+
+
+def gives_away(text: str, tasks: Sequence[Task]) -> bool:
+    """Whether a text repeats a piece of these tasks' questions."""
+    return bool(_hits(text.encode(), _needles(tasks, golds=False)))
+
+
+def _needles(tasks: Sequence[Task], *, golds: bool) -> dict[int, dict[bytes, tuple[str, str]]]:
     needles: dict[int, dict[bytes, tuple[str, str]]] = {width: {} for width in _FORMS}
     for task in tasks:
-        for what, text in (("question", task.question), *(("answer", gold) for gold in task.golds)):
+        texts = [("question", task.question), *(("answer", gold) for gold in task.golds if golds)]
+        for what, text in texts:
             for width, form in _FORMS.items():
                 needles[width].update(dict.fromkeys(_windows(form(text), width), (task.id, what)))
-    return [Leak(path, *hit) for path in _files(paths) for hit in _hits(path.read_bytes(), needles)]
+    return needles
 
 
 def expect_no_leak(paths: Iterable[Path], tasks: Sequence[Task]) -> None:

@@ -81,6 +81,8 @@ class Benchmark:
     judge: JudgeForm | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of its loader, with what each does."""
+    judged: bool = False
+    """Whether the judge's word is the official one, and the rule only a floor under it."""
     confident: bool = False
     """Whether answers state a confidence, so that calibration can be told."""
     final: Callable[[str], str] = str.strip

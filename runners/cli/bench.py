@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from runners.cli.bench_results import MovedData, RunFolder, compare, environment_of, export, report, score, submit
 from runners.cli.exits import DONE, FAILED
 from runners.cli.options import Backbone, ConfigFile, JsonFile, LogLevel, Overrides, Profile, Quiet
 
 if TYPE_CHECKING:
     from runners.bench.harness import Job, Ran
-    from runners.environment import Environment
 
 _WORK = "What is run"
 _HOW = "How it is run"
@@ -26,12 +26,7 @@ Name = Annotated[
         show_default=False,
     ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `bench run --out` named.")]
-RunFolders = Annotated[list[Path], typer.Argument(metavar="OUT…", help="Folders of runs.")]
 Data = Annotated[Path, typer.Option("--data", metavar="PATH", help="The benchmark's file or folder.")]
-MovedData = Annotated[
-    Path | None, typer.Option("--data", metavar="PATH", help="Where the data is now (default: where it was).")
-]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; an existing run goes on.")]
 Policies = Annotated[
     str, typer.Option("--policy", metavar="A,B,…", help="Context policies to compare, the baseline first.")
@@ -116,7 +111,7 @@ def run(
     from runners.bench.harness import Job, RunLimits
     from runners.bench.planning import RunRequest, options_of, plan_run, shard_of
 
-    environment = _environment(log_level)
+    environment = environment_of(log_level)
     request = RunRequest(
         benchmark=name,
         data=data,
@@ -158,7 +153,7 @@ def resume(
     from runners.bench.results import read_results, result_name
     from runners.errors import UsageFault
 
-    environment = _environment(log_level)
+    environment = environment_of(log_level)
     file = out / result_name(shard_of(shard))
     if not file.is_file():
         raise UsageFault(f"{out}: no run to go on with ({file.name})", hint="`bench run --out` begins one")
@@ -168,7 +163,15 @@ def resume(
     _work(job, executor, concurrency, ray_address, json_file, quiet)
 
 
-BENCH: Mapping[str, Callable[..., Any]] = {"run": run, "resume": resume}
+BENCH: Mapping[str, Callable[..., Any]] = {
+    "run": run,
+    "resume": resume,
+    "score": score,
+    "report": report,
+    "compare": compare,
+    "submit": submit,
+    "export": export,
+}
 
 
 def _work(job: Job, executor: str, concurrency: int, address: str | None, json_file: str | None, quiet: bool) -> None:
@@ -198,16 +201,6 @@ def _work(job: Job, executor: str, concurrency: int, address: str | None, json_f
         typer.echo(f"{done} of {planned} trials have a result" + (f"; stopped: {ran.stopped}" if ran.stopped else ""))
         typer.echo(f"report: longstride bench report {job.out}")
     raise typer.Exit(DONE if ran.progress.done == ran.progress.planned else FAILED)
-
-
-def _environment(log_level: LogLevel) -> Environment:
-    from runners.environment import forget_secrets, read_environment
-    from runners.logs import setup_logging
-
-    environment = read_environment()
-    setup_logging(log_level, environment.secrets)
-    forget_secrets()
-    return environment
 
 
 def _names(text: str) -> tuple[str, ...]:

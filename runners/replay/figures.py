@@ -55,7 +55,7 @@ def _recalls(report: ReplayReport, folder: Path, pyplot: ModuleType) -> list[Pat
             axis.set_title(stratum)
         axes[0][0].set_ylabel(measure.replace("_", " "))
         axes[0][-1].legend(fontsize=7)
-        written += _save(figure, folder, f"{family}-{measure}", pyplot)
+        written += save(figure, folder, f"{family}-{measure}", pyplot)
     return written
 
 
@@ -85,11 +85,12 @@ def _curves(report: ReplayReport, folder: Path, pyplot: ModuleType) -> list[Path
         axis.set_xlabel("step")
         axis.set_ylabel("context, tokens")
         axis.legend(fontsize=7)
-        written += _save(figure, folder, f"{family}-{session}-context", pyplot)
+        written += save(figure, folder, f"{family}-{session}-context", pyplot)
     return written
 
 
-def _save(figure: object, folder: Path, name: str, pyplot: ModuleType) -> list[Path]:
+def save(figure: object, folder: Path, name: str, pyplot: ModuleType) -> list[Path]:
+    """A figure in every format, closed afterwards; the files."""
     stem = re.sub(r"[^\w.-]+", "_", name)
     paths = [folder / f"{stem}.{kind}" for kind in FORMATS]
     for path in paths:

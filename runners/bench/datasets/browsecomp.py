@@ -63,6 +63,7 @@ BROWSECOMP = Benchmark(
     measures=("exact_match",),
     official=official,
     judge=ENGLISH,
+    judged=True,
     confident=True,
     final=exact_answer,
 )
@@ -74,6 +75,7 @@ BROWSECOMP_ZH = Benchmark(
     measures=("exact_match",),
     official=official,
     judge=CHINESE_FIELDS,
+    judged=True,
     confident=True,
     final=exact_answer,
 )

@@ -60,6 +60,7 @@ WEBWALKER = Benchmark(
     measures=("exact_match",),
     official=official,
     judge=ENGLISH,
+    judged=True,
     options={"root_url": "false leaves the root page out of the question (default: true)"},
     final=final_answer,
 )

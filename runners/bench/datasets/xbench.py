@@ -56,6 +56,7 @@ XBENCH = Benchmark(
     measures=("exact_match",),
     official=official,
     judge=replace(CHINESE, decides=_decides),
+    judged=True,
     options={"version": "2505 or 2510 (default), where --data is a folder with both"},
     final=final_answer,
 )

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from runners.errors import UsageFault
 from runners.replay.jsonlines import content, lines
-from runners.replay.readers import alibaba, atif, normalised, own
+from runners.replay.readers import alibaba, atif, normalised, openai, own
 from runners.replay.recording import Recording
 
 Read = Callable[[object, str], Recording]
@@ -103,7 +103,7 @@ def _format(value: object) -> Read:
         if "schema_version" in value and "steps" in value:
             return atif.read
         if "messages" in value:
-            return alibaba.read
+            return alibaba.read if "question" in value else openai.read
         if "steps" in value:
             return normalised.read
     raise ValueError("no known form of a recorded run: neither steps nor messages")

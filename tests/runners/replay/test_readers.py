@@ -119,6 +119,38 @@ def test_atif(tmp_path: Path, name: str) -> None:
     assert (run.steps[1].kind, run.steps[1].answer, run.steps[1].task) == ("answer", "In 1911.", 2)
 
 
+def test_openai_messages(tmp_path: Path) -> None:
+    """Calls with their results, what was said beside them, a second question; two calls in one message."""
+    call = {"id": "a.1", "type": "function", "function": {"name": "visit", "arguments": '{"urls": ["http://x/"]}'}}
+    odd = {"id": "a.2", "type": "function", "function": {"name": "python", "arguments": "not json"}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Who?"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [call, odd]},
+        {"role": "tool", "tool_call_id": "a.1", "content": "a page"},
+        {"role": "tool", "tool_call_id": "a.2", "content": [{"type": "text", "text": "an error"}]},
+        {"role": "user", "content": "One step is left."},
+        {"role": "assistant", "content": "Ada"},
+        {"role": "user", "content": "When?"},
+        {"role": "assistant", "content": "1851"},
+    ]
+    (run,) = read_files([write(tmp_path / "runs.jsonl", {"messages": messages})]).recordings
+    assert run.system == "Be brief."
+    assert [(q.text, q.from_step) for q in run.questions] == [("Who?", 1), ("When?", 3)]
+    first, second, third = run.steps
+    assert [(c.id, c.name, c.arguments) for c in first.calls] == [
+        ("s1.0", "visit", {"urls": ["http://x/"]}),
+        ("s1.1", "python", {"input": "not json"}),
+    ]
+    assert [(o.call_id, o.tool, o.text) for o in first.observations] == [
+        ("s1.0", "visit", "a page"),
+        ("s1.1", "python", "an error"),
+        ("", "note", "One step is left."),
+    ]
+    assert first.observations[0].sources[0].url == "http://x/"
+    assert [(s.kind, s.answer, s.task) for s in (second, third)] == [("answer", "Ada", 1), ("answer", "1851", 2)]
+
+
 def test_our_trajectory(tmp_path: Path) -> None:
     call = ToolCall("s1.0", "search", {"query": "x"})
     steps = [
