@@ -39,7 +39,7 @@ class Found:
 class Search:
     """Over a store that may grow: BM25 over the whole texts and cosine of the keys, fused by rank.
 
-    The word index is built by the first search, which reads every text once (about 1 s for 1,000 chunks of 10,000
+    The word index is built by the first search, which reads every text once (about 1 s for 1,000 chunks of 4,000
     characters); later ones read what is new. Keys that are missing are made, and kept in memory only.
     """
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.util
 import json
+import signal
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -81,9 +84,19 @@ def make_server(hosted: Hosted) -> MCPServer:
     return server
 
 
-async def serve(hosted: Hosted) -> None:
-    """Answer on stdin and stdout until stdin is closed."""
-    await make_server(hosted).run_stdio_async()
+async def serve(hosted: Hosted) -> bool:
+    """Answer on stdin and stdout until stdin is closed (True), or a signal asks for the end (False)."""
+    serving = asyncio.create_task(make_server(hosted).run_stdio_async())
+    asked = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(name, asked.set)
+    asking = asyncio.create_task(asked.wait())
+    await asyncio.wait({serving, asking}, return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        asking.cancel()
+        serving.result()
+    return serving.done()
 
 
 async def _expand(hosted: Hosted, arguments: GlimpseArguments) -> str:

@@ -24,7 +24,9 @@ def mcp(
 
     The folder of a session of `longstride run` is offered for searching and reading only."""
     import asyncio
+    import os
 
+    from runners.cli.exits import INTERRUPTED
     from runners.config import load_config
     from runners.environment import forget_secrets, read_environment
     from runners.folders import new_folder
@@ -39,8 +41,9 @@ def mcp(
     settings = load_config(config_request(profile, policy, None, config, overrides))
     session = new_folder(environment.home, folder)
 
-    async def offer() -> None:
+    async def offer() -> bool:
         async with open_hosted(session, environment, settings, "mcp") as hosted:
-            await serve(hosted)
+            return await serve(hosted)
 
-    asyncio.run(offer())
+    if not asyncio.run(offer()):
+        os._exit(INTERRUPTED)  # the memory is closed; a thread of the SDK still waits for stdin, and nothing ends it

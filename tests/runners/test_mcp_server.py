@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from memory.store.sqlite import SqliteStore
 from tests.runners.command import ROOT, Command
 
 pytest.importorskip("mcp", reason="NO MCP: the extra mcp is not installed")
@@ -127,3 +129,28 @@ async def test_a_memory_of_a_host_is_not_taken_up_by_our_agent(tmp_path: Path, c
         assert busy.code == 1 and "the session belongs to process" in busy.error
     ended = await asyncio.to_thread(command, "resume", str(folder), "--say", "go on")
     assert ended.code == 2 and "another agent's memory" in ended.error
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_with_the_memory_closed(tmp_path: Path, asked: signal.Signals) -> None:
+    folder = tmp_path / "memory"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "longstride", "mcp", str(folder), "-c", "encoder.kind=hashing"),
+        env={"LONGSTRIDE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    client_info = {"name": "test", "version": "1"}
+    parameters = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters}
+    process.stdin.write(json.dumps(begin).encode() + b"\n")
+    assert b"longstride" in await process.stdout.readline()
+    process.send_signal(asked)
+    async with asyncio.timeout(20):
+        assert await process.wait() == 130
+        await process.stdout.read()
+    process.stdin.close()
+    async with await SqliteStore.open(folder / "session.sqlite", create=False, read_only=True) as store:
+        assert await store.clean() and await store.recorded_owner() is None
