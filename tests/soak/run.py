@@ -1,7 +1,7 @@
 """Long sessions with large observations, measured from outside: memory, descriptors, threads, time a step, the store.
 
 ``python -m tests.soak.run STEPS [CHARS]`` runs one and prints its figures, as JSON with ``--json``; ``--no-summaries``
-leaves those out.
+leaves those out, ``--policy=NAME`` takes another policy.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tools.base import CallContext
 KEY_BYTES = 4 * 256
 """Of one key of the hashing encoder."""
 CHARS = 50_000
+BUDGET = 32_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,15 @@ class Visits:
 
 
 async def soak(
-    folder: Path, steps: int, *, every: int, chars: int = CHARS, budget: int = 32_000, summaries: bool = True
+    folder: Path, steps: int, *, every: int, chars: int = CHARS, policy: str = "pace", summaries: bool = True
 ) -> Soak:
     """A session of ``steps`` steps in ``folder``, sampled ``every`` so many."""
     made, pages = Soak(), Pages(chars)
     setup = Setup(
         limits=LimitsConfig(max_steps=steps),
-        memory=MemoryConfig(budget=budget),
+        memory=MemoryConfig(budget=BUDGET),
         summaries=SummaryConfig(kind="extractive" if summaries else "off"),
+        policy=policy,
         record=False,
     )
     store = folder / "session.sqlite"
@@ -180,9 +182,12 @@ def main() -> None:
     steps = int(sys.argv[1])
     chars = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2].isdigit() else CHARS
     summaries = "--no-summaries" not in sys.argv
+    policy = next((given.partition("=")[2] for given in sys.argv if given.startswith("--policy=")), "pace")
     with folder() as path:
         started = time.monotonic()
-        made = asyncio.run(soak(path, steps, every=max(1, steps // 20), chars=chars, summaries=summaries))
+        made = asyncio.run(
+            soak(path, steps, every=max(1, steps // 20), chars=chars, policy=policy, summaries=summaries)
+        )
         wall = time.monotonic() - started
     if "--json" in sys.argv:
         print(json.dumps(asdict(made)))  # noqa: T201
