@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -139,36 +139,46 @@ async def connect(
         yield connection
 
 
+class _Gate:
+    """What of a server's messages reaches the session: its answers, and a few requests, which the session declines."""
+
+    def __init__(self) -> None:
+        self._unasked = self._asked = 0
+
+    def admits(self, message: object, size: int = 0) -> bool:
+        """Raises McpFault for a flood."""
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._unasked = 0
+            return True
+        self._unasked += size
+        if self._unasked > MAX_UNASKED:
+            raise McpFault(f"it sent more than {MAX_UNASKED >> 20} MiB that nobody asked for")
+        self._asked += isinstance(message, types.JSONRPCRequest)
+        return isinstance(message, types.JSONRPCRequest) and self._asked <= MAX_ASKED_OF_US
+
+
 class _Pipe:
     """Messages between the SDK and a child: lines of JSON."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
-        self._unasked = self._asked = 0
+        self._gate = _Gate()
         self.connection: Connection | None = None
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[_Streams]:
         into, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         writing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
-        async with into, reading, writing, out_of:
-            tasks = [asyncio.create_task(self._read(into)), asyncio.create_task(self._write(out_of, into))]
-            try:
-                yield reading, writing
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+        async with into, reading, writing, out_of, _running(self._read(into), self._write(out_of, into)):
+            yield reading, writing
 
     async def _read(self, into: Any) -> None:
         why = ""
         try:
             while line := await self._child.read_line():
                 message = _parsed(line)
-                if self._is_for_the_session(message, len(line)):
+                if self._gate.admits(message, len(line)):
                     await into.send(SessionMessage(message))
-                if self._unasked > MAX_UNASKED:
-                    raise McpFault(f"it sent more than {MAX_UNASKED >> 20} MiB that nobody asked for")
         except McpFault as fault:
             why = str(fault)
         except anyio.BrokenResourceError:
@@ -179,14 +189,6 @@ class _Pipe:
                 self.connection.over.set()
             into.close()
 
-    def _is_for_the_session(self, message: object, size: int) -> bool:
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._unasked = 0
-            return True
-        self._unasked += size
-        self._asked += isinstance(message, types.JSONRPCRequest)
-        return isinstance(message, types.JSONRPCRequest) and self._asked <= MAX_ASKED_OF_US
-
     async def _write(self, out_of: Any, into: Any) -> None:
         try:
             async for message in out_of:
@@ -194,6 +196,18 @@ class _Pipe:
                 await self._child.write_line(text.encode("utf-8", "replace"))
         except OSError:
             into.close()  # nobody reads: nobody will answer
+
+
+@asynccontextmanager
+async def _running(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """The work goes on while the block runs, and ends with it."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _parsed(line: bytes) -> Any:
@@ -218,7 +232,20 @@ async def _http(config: McpServerConfig, token: str | None, stack: AsyncExitStac
     )
     await stack.enter_async_context(client)
     streams = streamable_http_client(config.url, http_client=client, max_sse_event_size=MAX_RESPONSE)
-    return await stack.enter_async_context(streams)
+    reading, writing = await stack.enter_async_context(streams)
+    into, admitted = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    await stack.enter_async_context(admitted)
+    await stack.enter_async_context(_running(_forward(reading, into)))
+    return admitted, writing
+
+
+async def _forward(reading: Any, into: Any) -> None:
+    gate = _Gate()
+    async with into:
+        with contextlib.suppress(anyio.BrokenResourceError):  # the session is closing
+            async for item in reading:
+                if not isinstance(item, Exception) and gate.admits(item.message):
+                    await into.send(item)
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):

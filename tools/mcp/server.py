@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'longstride[mcp]'"
 MAX_UNANSWERED = 2
 """Calls in a row without an answer after which a server is started anew."""
+CLOSE_S = 8.0
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -48,6 +49,7 @@ class McpServer:
         self.config = config
         self._access = access
         self._life: _Life | None = None
+        self._ending: list[asyncio.Task[None]] = []
         self._starts = 0
         self._unanswered = 0
         self._turn = asyncio.Lock()
@@ -77,7 +79,7 @@ class McpServer:
         try:
             await asyncio.wait({calling}, timeout=self.config.timeout_s)
             if not calling.done():
-                await self._no_answer(life)
+                self._no_answer(life)
                 raise ToolError("timeout", f"MCP server {self.name} gave no answer in {self.config.timeout_s:g} s")
         finally:
             calling.cancel()  # the server is told; nobody waits for whether it listens
@@ -95,9 +97,16 @@ class McpServer:
 
     async def aclose(self) -> None:
         """Nothing of the server is left when this returns."""
-        life, self._life = self._life, None
-        if life is not None:
-            await life.aclose()
+        self._drop()
+        while self._ending:
+            await self._ending[-1]
+            self._ending.pop()
+
+    def _drop(self) -> None:
+        """The life there is ends, in its own time: whoever starts the next one, or closes, waits for that."""
+        if self._life is not None:
+            self._ending.append(asyncio.create_task(self._life.aclose()))
+            self._life = None
 
     def _tool(self, name: str, life: _Life) -> str:
         """What the server calls it now. Raises ToolError for a tool that it had when the session began."""
@@ -106,11 +115,11 @@ class McpServer:
                 return tool.name
         raise ToolError("unsupported", f"MCP server {self.name} does not have this tool any more")
 
-    async def _no_answer(self, life: _Life) -> None:
+    def _no_answer(self, life: _Life) -> None:
         self._unanswered += 1
         if self._unanswered >= MAX_UNANSWERED and self._life is life:
             self._unanswered = 0
-            await self.aclose()
+            self._drop()
 
     async def _running(self) -> _Life:
         """Raises McpFault when it cannot be started, or has been started too often."""
@@ -193,7 +202,10 @@ class _Life:
             return
         if not self._ready.done():
             owner.cancel()  # it is still waiting for the server
-        await asyncio.wait({owner})
+        done, _ = await asyncio.wait({owner}, timeout=CLOSE_S)
+        if not done:
+            owner.cancel()  # a goodbye over HTTP that nobody answers
+            await asyncio.wait({owner})
         if self._ready.done():
             self._ready.exception()  # seen
         if not owner.cancelled():

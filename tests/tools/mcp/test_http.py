@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -111,6 +112,59 @@ async def test_a_server_that_goes_away_and_comes_back() -> None:
             await server.aclose()
     finally:
         await server.aclose()
+
+
+@asynccontextmanager
+async def chatty() -> AsyncIterator[str]:
+    """A server that asks far more than it is asked, and never answers a goodbye."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
+        message = json.loads(await reader.readexactly(length) or b"{}")
+        results = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "serverInfo": {"name": "c", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "here"}]},
+        }
+        if message.get("method") in results:
+            asking = [{"id": f"q{i}", "method": "sampling/createMessage", "params": {}} for i in range(3_000)]
+            answer = {"id": message["id"], "result": results[message["method"]]}
+            sent = [*(asking if message["method"] == "tools/call" else []), answer]
+            events = "".join(f"data: {json.dumps({'jsonrpc': '2.0', **one})}\n\n" for one in sent).encode()
+            writer.write(response("200 OK", events, "content-type: text/event-stream", "mcp-session-id: one"))
+        elif head.startswith("post"):
+            answers.append(message)
+            writer.write(response("202 Accepted", b""))
+        else:
+            await reader.read()  # the stream of notifications, and the goodbye
+        with contextlib.suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    answers: list[object] = []
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    finally:
+        server.close()
+    assert len(answers) <= 1_010
+
+
+async def test_a_server_that_asks_and_asks_is_declined_a_while_and_then_not_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tools.mcp.server.CLOSE_S", 0.2)
+    async with chatty() as url:
+        server = reached(url)
+        assert (await server.call("web__echo", {})).text == "here"
+        started = time.monotonic()
+        await server.aclose()
+        assert time.monotonic() - started < 5
 
 
 def response(status: str, body: bytes, *headers: str) -> bytes:
