@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
@@ -163,13 +164,15 @@ class E2bSandbox:
         if machine is None:
             raise SandboxFault("there is no machine")
         rest = b""
-        async for part in machine.parts("POST", "/execute", {"code": code, "context_id": None, "language": None}):
-            *lines, rest = (rest + part).split(b"\n")
-            if len(rest) > MAX_LINE:
-                raise SandboxFault("a line of E2B's answer is too long")
-            for line in lines:
-                if line.strip():
-                    output.take(line)
+        body = {"code": code, "context_id": None, "language": None}
+        async with aclosing(machine.parts("POST", "/execute", body)) as parts:
+            async for part in parts:
+                *lines, rest = (rest + part).split(b"\n")
+                if len(rest) > MAX_LINE:
+                    raise SandboxFault("a line of E2B's answer is too long")
+                for line in lines:
+                    if line.strip():
+                        output.take(line)
 
     async def _ensure(self) -> None:
         if self._machine is not None:
@@ -183,9 +186,9 @@ class E2bSandbox:
             else:
                 self._renewed = time.monotonic()
                 return
-        body = {"templateID": TEMPLATE, "timeout": LIFE_S, "secure": True, "allow_internet_access": False}
+        body = {"templateID": TEMPLATE, "timeout": LIFE_S, "allow_internet_access": False}
         try:
-            made = _Made.model_validate_json(await self._ask("POST", "/sandboxes", body))
+            made = _Made.model_validate_json(await self._ask("POST", "/v2/sandboxes", body))
         except ValidationError as error:
             raise SandboxFault("E2B answered with something that is not its answer") from error
         if not _NAME.fullmatch(made.sandboxID) or not _HOST.fullmatch(made.domain or DOMAIN):

@@ -55,7 +55,7 @@ class LocalSandbox:
     ) -> None:
         self.name = mechanism.name
         self.level: Level = mechanism.level
-        self._mechanism = mechanism
+        self.mechanism = mechanism
         self._limits = limits or Limits()
         self._packages = tuple(packages)
         self._view: View | None = None
@@ -176,7 +176,7 @@ class LocalSandbox:
             if uid is None:  # the limit counts what this user runs elsewhere, too
                 limits = replace(limits, processes=limits.processes + tasks_of(os.geteuid()))
         return await Worker.spawn(
-            lambda channel: command(self._mechanism, Launch(channel, view, limits, uid, place, check)),
+            lambda channel: command(self.mechanism, Launch(channel, view, limits, uid, place, check)),
             environment(place),
             limits,
             watch,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from tools.python.base import MIB, SandboxFault
@@ -35,9 +36,10 @@ class Service:
     async def ask(self, method: str, path: str, body: object = None, *, timeout_s: float = 30.0) -> bytes:
         """The answer whole. Raises SandboxFault, NotFound, TimeoutError."""
         async with asyncio.timeout(timeout_s):
-            return b"".join([part async for part in self.parts(method, path, body)])
+            async with aclosing(self.parts(method, path, body)) as parts:
+                return b"".join([part async for part in parts])
 
-    async def parts(self, method: str, path: str, body: object = None) -> AsyncIterator[bytes]:
+    async def parts(self, method: str, path: str, body: object = None) -> AsyncGenerator[bytes, None]:
         """The answer as it comes, `MAX_ANSWER` bytes at most. Raises SandboxFault, NotFound. Sets no limit of time."""
         import httpx
 
@@ -86,6 +88,8 @@ class Service:
         if self._client is None:
             self._client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=CONNECT_S),
+                # a connection that went stale would fail a call that may not be repeated
+                limits=httpx.Limits(max_keepalive_connections=0),
                 trust_env=False,
                 follow_redirects=False,
                 headers=self._headers,
