@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import importlib
 import os
 import signal
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ from typing import Any
 from memory.errors import StoreBusy, StoreFault
 from memory.records import Step
 from memory.store.sqlite import SqliteStore
+from runners.cli import app
 from tests.agent.bench import Setup, bench
 from tests.faults.player import EFFECTS, STORE, Points, finish, play
 from tests.faults.script import FOLDING, Playing, World, append
@@ -25,6 +28,34 @@ async def session(given: Mapping[str, Any]) -> object:
     points = Points(deadly)
     outcome = await play(Path(given["folder"]), points, given.get("policy", FOLDING))
     return {"status": outcome.status, "answer": outcome.answer, "points": points.seen if given.get("points") else []}
+
+
+async def io(given: Mapping[str, Any]) -> object:
+    """Play the session of ``folder`` with one call of the operating system failing (`failing_io.c`)."""
+    library = ctypes.CDLL(None)
+    library.failing_io_arm(*map(int, given["arm"]))
+    try:
+        status: str = (await play(Path(given["folder"]))).status
+    except StoreFault as fault:
+        status = type(fault).__name__
+    return {"status": status, "left": library.failing_io_left()}
+
+
+def warm() -> None:
+    """Import what a command imports, before children are forked that would each do it again."""
+    for name in ("runners.wiring", "runners.outcome", "runners.live", "tools.search.corpus", "tools.search.tool"):
+        importlib.import_module(name)
+    for name in ("tools.visit.tool", "agent.backbones.embedded", "runners.meter", "rich.live", "yaml"):
+        importlib.import_module(name)
+
+
+async def command(given: Mapping[str, Any]) -> object:
+    """Run the command line with ``arguments`` under the home ``home``."""
+    os.environ["LONGSTRIDE_HOME"] = given["home"]
+    code = await asyncio.to_thread(app.main, given["arguments"])
+    if code:
+        raise RuntimeError(f"longstride {given['arguments']} ended with {code}")
+    return code
 
 
 async def claim(given: Mapping[str, Any]) -> object:
@@ -94,4 +125,4 @@ async def woken(given: Mapping[str, Any]) -> object:
     return seen
 
 
-JOBS: Mapping[str, Job] = {"session": session, "claim": claim, "woken": woken}
+JOBS: Mapping[str, Job] = {"session": session, "io": io, "command": command, "claim": claim, "woken": woken}

@@ -18,6 +18,8 @@ from tests.faults.zygote import Ended, Zygote
 
 KEPT = ("steps", "chunks", "questions", "blocks", "plans", "views", "keys", "usage", "events")
 """Tables whose rows stay as they are once a step is committed."""
+RECENT = 2
+"""Newest steps before the last one, whose keys are stored when they become old."""
 Rows = dict[str, list[tuple[object, ...]]]
 
 
@@ -53,6 +55,11 @@ class Survivor:
         assert len(rows["steps"]) >= max(map(int, acknowledged), default=0)
         assert len(set(acknowledged)) == len(acknowledged), "a step was committed twice"
 
+    def settled(self) -> bool:
+        """Whether the session has settings: before that it was never begun."""
+        with closing(opened(self.folder / STORE)) as connection:
+            return reads.meta(connection, "settings") is not None
+
     def steps(self) -> list[Step]:
         """The committed steps."""
         with closing(opened(self.folder / STORE)) as connection:
@@ -69,6 +76,8 @@ class Survivor:
             assert connection.execute("SELECT * FROM intents").fetchall() == []
             assert connection.execute("SELECT * FROM owner").fetchall() == []
             assert reads.without_views(connection, len(steps)) == []
+            keyed = {chunk for (chunk,) in connection.execute("SELECT chunk FROM keys")}
+            assert set(range(1, len(steps) - RECENT)) <= keyed
             assert connection.execute("SELECT value FROM meta WHERE key = 'store.clean'").fetchone() == ("1",)
         assert all(full_text(step) for step in steps)
 

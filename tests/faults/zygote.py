@@ -38,16 +38,16 @@ class Ended:
 class Zygote:
     """The client: owns the process; use it as a context manager."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, *, preload: Path | None = None) -> None:
+        """``scratch``: a folder for what children say. ``preload``: a library that they run with."""
         threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-        self._scratch = scratch
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.zygote", str(scratch)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, **threads},
+            env={**os.environ, **threads, **({"LD_PRELOAD": str(preload)} if preload else {})},
         )
 
     def __enter__(self) -> Zygote:
@@ -74,8 +74,9 @@ class Zygote:
 
 
 def main() -> None:
-    from tests.faults.jobs import JOBS
+    from tests.faults.jobs import JOBS, warm
 
+    warm()
     scratch = Path(sys.argv[1])
     for line in sys.stdin:
         asked = json.loads(line)
