@@ -192,7 +192,9 @@ def _whole_file(path: Path) -> Iterator[Dialogue]:
     except (ValueError, RecursionError) as fault:
         raise UsageFault(f"{path}: not JSON: {fault}") from fault
     if not isinstance(rows, list):
-        raise UsageFault(f"{path}: a list of conversations or questions expected")
+        raise UsageFault(
+            f"{path}: a list of conversations or questions expected", hint="name the file as its authors publish it"
+        )
     for number, row in enumerate(rows, start=1):
         where = f"{path}: entry {number}"
         if isinstance(row, dict) and "conversation" in row:
@@ -214,7 +216,10 @@ def _locomo(row: Mapping[str, Any], where: str) -> Dialogue:
                 numbers.update(dict.fromkeys(_references(turn["dia_id"]), len(steps)))
         asked = tuple(_asking(at, item, numbers) for at, item in enumerate(row.get("qa", [])))
     except (KeyError, TypeError, AttributeError) as fault:
-        raise UsageFault(f"{where}: not a LoCoMo conversation: {fault!r}") from fault
+        raise UsageFault(
+            f"{where}: not a LoCoMo conversation: {fault!r}",
+            hint="session_N lists turns with speaker, dia_id and text; qa lists items with question and category",
+        ) from fault
     return Dialogue(dialogue(str(row.get("sample_id", where)), "locomo", steps), asked)
 
 
