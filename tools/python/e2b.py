@@ -173,6 +173,8 @@ class E2bSandbox:
                 for line in lines:
                     if line.strip():
                         output.take(line)
+        if rest.strip():
+            output.take(rest)
 
     async def _ensure(self) -> None:
         if self._machine is not None:

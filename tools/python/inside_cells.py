@@ -109,11 +109,17 @@ class Cells:
                     if size <= min(left, MAX_FILE):
                         raw = file.read(size)
                         data, left = base64.b64encode(raw).decode("ascii"), left - len(raw)
-            out.append({"name": name, "size": size or 0, "data": data})
+            out.append({"name": whole(name), "size": size or 0, "data": data})
         return out
 
 
+def whole(text: str) -> str:
+    """Without lone surrogates, which no reader of JSON need take."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def clipped(text: str) -> str:
+    text = whole(text)
     if len(text) <= MAX_TEXT:
         return text
     return f"{text[: MAX_TEXT // 2]}\n[… {len(text) - MAX_TEXT} characters left out]\n{text[-MAX_TEXT // 2 :]}"

@@ -255,7 +255,22 @@ async def test_f88_code_that_returns_what_cannot_be_shown(small: LocalSandbox) -
     await run_all(small, F88)
 
 
-async def test_f88_what_it_prints_is_made_storable(sandbox: LocalSandbox) -> None:
+@pytest.mark.parametrize(
+    "code", ["raise ValueError('\\ud800')", "class R:\n    def __repr__(self): return '\\udcff'\nR()"]
+)
+async def test_f91_lone_surrogates_cost_no_state(sandbox: LocalSandbox, code: str) -> None:
+    await sandbox.execute("kept = 1", 5)
+    result = await sandbox.execute(code, 5)
+    assert "\ufffd" in (result.error or "") + (result.value_repr or "")
+    assert (await sandbox.execute("kept", 5)).value_repr == "1"
+
+
+async def test_f93_what_is_no_json_is_shown(sandbox: LocalSandbox) -> None:
+    shown = await sandbox.execute("[float('nan'), float('inf'), {1: 2, None: 3}]", 5)
+    assert shown.value_repr == "[nan, inf, {1: 2, None: 3}]"
+
+
+async def test_f92_what_it_prints_is_made_storable(sandbox: LocalSandbox) -> None:
     toolset = Toolset([PythonTool(sandbox)])
     code = (
         "import sys\nprint('\\ud800'.encode('utf-8', 'surrogatepass'), '\\u202e', '\\x1b[2J', '\\x00')\n"
