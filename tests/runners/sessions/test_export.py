@@ -87,7 +87,16 @@ def test_atif_round_trip(command: Command) -> None:
 
 def test_openai_messages(command: Command) -> None:
     make_session(command.home, "a")
-    (line,) = exported(command, "openai").read_text().splitlines()
+    path = exported(command, "openai")
+    (run,) = read_files([path]).recordings
+    acts = [step for step in run.steps if step.calls]
+    assert [step.calls for step in acts] == [step.calls for step in steps() if step.calls]
+    # what the session itself said is a user message, as a question is: a reader cannot tell them apart
+    assert [(s.thought, [o.text for o in s.observations if o.call_id]) for s in acts] == [
+        (s.thought, [o.text for o in s.observations]) for s in steps() if s.calls
+    ]
+    assert run.questions[0].text == QUESTIONS[0] and steps()[6].answer in [step.answer for step in run.steps]
+    (line,) = path.read_text().splitlines()
     messages = json.loads(line)["messages"]
     assert [m["content"] for m in messages if m["role"] == "user"] == [
         QUESTIONS[0], "could not be read", QUESTIONS[1]
@@ -241,8 +250,7 @@ def test_any_text_is_exported_and_read_back(tmp_path_factory: pytest.TempPathFac
         assert text.isascii() or form == "alibaba"
         for line in text.splitlines():
             json.loads(line)
-        if form != "openai":
-            target = folder.path / ("a" + SUFFIXES[form])
-            target.write_text(text)
-            recordings = read_files([target]).recordings
-            assert sum(len(run.steps) for run in recordings) >= len(made)
+        target = folder.path / ("a" + SUFFIXES[form])
+        target.write_text(text)
+        recordings = read_files([target]).recordings
+        assert sum(len(run.steps) for run in recordings) >= len(made)
