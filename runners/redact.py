@@ -13,7 +13,9 @@ SHORTEST = 6
 """A shorter value would cut holes into ordinary text."""
 MASK = "***"
 _KEYS = re.compile(
-    r"\b(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{30,}|tvly-[A-Za-z0-9-]{20,}|jina_[A-Za-z0-9]{20,}"
+    # a word begins there, or behind an escape of a JSON text
+    r"(?:\b|(?<=\\[nrtbf]))"
+    r"(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,}|AIza[A-Za-z0-9_-]{30,}|tvly-[A-Za-z0-9-]{20,}|jina_[A-Za-z0-9]{20,}"
     r"|gh[pousr]_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|xox[abprs]-[A-Za-z0-9-]{20,}|AKIA[A-Z0-9]{16})\b"
 )
 

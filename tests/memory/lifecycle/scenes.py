@@ -41,11 +41,11 @@ def step(number: int) -> Step:
     return replace(visit_step(number, text_of(number)), created=1_000_000.0 + number)
 
 
-async def fill(path: Path, policy: str = "pace", steps: int = STEPS) -> None:
+async def fill(path: Path, policy: str = "pace", config: MemoryConfig = CONFIG) -> None:
     """A whole session with its contexts, keys and summaries."""
-    async with open_memory(path, policy=policy, config=CONFIG) as memory:
+    async with open_memory(path, policy=policy, config=config) as memory:
         await memory.ask("Which harbours were rebuilt, and what did they cost?")
-        for number in range(1, steps + 1):
+        for number in range(1, STEPS + 1):
             await memory.assemble(BUDGET)
             await memory.ingest(step(number))
         await memory.assemble(BUDGET)
@@ -63,7 +63,9 @@ async def full_texts(memory: Memory) -> list[str]:
     return [await memory.recall.full_text(number) for number in range(1, memory.steps + 1)]
 
 
-async def texts_and_hashes(path: Path, policy: str = "pace") -> tuple[list[str], list[bool]]:
+async def texts_and_hashes(
+    path: Path, policy: str = "pace", config: MemoryConfig = CONFIG
+) -> tuple[list[str], list[bool]]:
     """FULL texts of every step, and whether each context rebuilds to its hash."""
-    async with open_memory(path, policy=policy, config=CONFIG) as memory:
+    async with open_memory(path, policy=policy, config=config) as memory:
         return await full_texts(memory), [one.same for one in await memory.rebuild_all()]

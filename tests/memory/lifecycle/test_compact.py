@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memory.config import MemoryConfig
 from memory.errors import StoreCorrupt, StoreFault
 from memory.lifecycle.compact import PRODUCER, Compaction
 from memory.lifecycle.tombstones import EvictionRule, chosen
@@ -137,6 +138,26 @@ async def test_evicting_what_is_packed_takes_it_out_of_its_pack(session: Path) -
     assert after.packed_text < 0.6 * before.packed_text and after.evicted_steps == 28
     again, _ = await scenes.texts_and_hashes(session)
     assert again[29:] == texts[29:] and again[CITED - 1] == texts[CITED - 1] and again[4] != texts[4]
+
+
+LEDGER = MemoryConfig(budget=BUDGET, layout="ledger")
+
+
+@pytest.mark.parametrize(
+    ("policy", "config"), [("mosaic", LEDGER), ("summary-rolling", CONFIG), ("keep-last-k", CONFIG)]
+)
+async def test_under_other_policies_and_layouts(tmp_path: Path, policy: str, config: MemoryConfig) -> None:
+    session = tmp_path / "session.sqlite"
+    await scenes.fill(session, policy, config)
+    before = await scenes.texts_and_hashes(session, policy, config)
+    await scenes.run(session, COMPACT)
+    assert await scenes.texts_and_hashes(session, policy, config) == before
+    report = await scenes.run(session, EVICT)
+    assert report.evicted > 20
+    _, same = await scenes.texts_and_hashes(session, policy, config)
+    assert tuple(step for step, good in enumerate(same, start=1) if not good) == report.lost_contexts
+    async with open_memory(session, policy=policy, config=config) as memory:
+        assert (await memory.assemble(BUDGET)).tokens <= BUDGET
 
 
 def test_what_a_rule_chooses() -> None:

@@ -146,7 +146,7 @@ def test_tar_round_trip(command: Command, tmp_path: Path) -> None:
 
 def leaky() -> list[Step]:
     """A secret, and something that looks like one, in every place that a step has."""
-    bad = f"x {SECRET} y {SHAPED} z"
+    bad = f"x {SECRET} y\n{SHAPED} z"
     made = [
         Step(
             1,
