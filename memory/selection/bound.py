@@ -33,7 +33,11 @@ def knapsack_bound(gains: FloatArray, costs: IntArray, room: int) -> tuple[float
 def _steps(gains: FloatArray, costs: IntArray) -> tuple[FloatArray, IntArray]:
     """The corners of each candidate's concave hull of (cost, gain), as flat differences (gain, cost) of positive gain:
     the best ratio first, then the best from there, and so on."""
+    live = (gains > 0).any(axis=1)
+    gains, costs = gains[live], costs[live]
     count, levels = gains.shape
+    if levels == 2:
+        return gains[:, 1], costs[:, 1]
     rows = np.arange(count)
     at_gain, at_cost = np.zeros(count), np.zeros(count, dtype=np.int64)
     found_gain, found_cost = [], []

@@ -6,9 +6,9 @@ import numpy as np
 
 from memory.plan import FloatArray, IntArray
 from memory.selection import kernels
-from memory.selection.coverage import Problem
+from memory.selection.coverage import Problem, Rows
 from memory.selection.lazy import Run, first_queue
-from memory.selection.similarity import Float32Array, Int32Array
+from memory.selection.similarity import Float32Array, Int32Array, Neighbours
 
 
 class NumbaEngine:
@@ -32,6 +32,31 @@ class NumbaEngine:
         queue = first_queue(problem, levels, first, room, by_cost)
         left, evaluations = kernels.greedy(*_arrays(problem), cover, shown, gains, problem.costs, room, by_cost, *queue)
         return Run(shown, cover, gains, int(left), int(evaluations))
+
+    def pack(self, graph: Neighbours, value: Float32Array, own_weight: Float32Array, damping: np.float32) -> Rows:
+        count = len(graph)
+        stops = np.cumsum(graph.stops - graph.starts + 1)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), stops[:-1]])[:count]
+        size = int(stops[-1]) if count else 0
+        indices, weights = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32)
+        kernels.pack(_lists(graph), value, own_weight, damping, starts, indices, weights)
+        return Rows(starts, stops, indices, weights, count, False)
+
+    def reached(self, problem: Problem, graph: Neighbours, levels: IntArray) -> Float32Array:
+        shown = problem.fidelity[np.arange(len(levels)), levels]
+        cover: Float32Array = shown * problem.own_weight
+        kernels.reached(_lists(graph), np.float32(problem.damping) * shown, cover)
+        return cover
+
+    def offered(self, problem: Problem, graph: Neighbours, cover: Float32Array) -> FloatArray:
+        gains = np.zeros(problem.fidelity.shape)
+        scale = np.float32(problem.damping) * problem.fidelity
+        kernels.offered(_lists(graph), problem.value, problem.own_weight, problem.fidelity, scale, cover, gains)
+        return gains
+
+
+def _lists(graph: Neighbours) -> kernels.Lists:
+    return kernels.Lists(graph.starts, graph.stops, graph.indices, graph.weights)
 
 
 def _arrays(problem: Problem) -> tuple[kernels.Arrays, Int32Array | None]:

@@ -19,7 +19,9 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """For each of n candidates its cosines to m clients. ``dense``: all m in order, and ``indices`` is empty."""
+    """For each of n candidates what it shares with m clients. ``dense``: its cosines to all m in order, ``indices`` is
+    empty. Otherwise r_i * c_ij of some clients i, itself among them: the value of a client would have to be gathered
+    for every gain, which takes three times as long."""
 
     starts: IntArray
     stops: IntArray
@@ -40,12 +42,13 @@ class Rows:
         starts = np.arange(count, dtype=np.int64) * stride
         return cls(starts, starts + clients, np.zeros(0, dtype=np.int32), flat, clients, True)
 
-    def positions(self, candidates: IntArray) -> tuple[IntArray, IntArray]:
-        """Where the entries of ``candidates`` stand: (row in ``candidates``, position in ``weights``), flat."""
-        lengths = self.stops[candidates] - self.starts[candidates]
-        rows = np.repeat(np.arange(len(candidates)), lengths)
-        shift = self.starts[candidates] - (np.cumsum(lengths) - lengths)
-        return rows, np.arange(len(rows)) + shift[rows]
+
+def positions(starts: IntArray, stops: IntArray, candidates: IntArray) -> tuple[IntArray, IntArray]:
+    """Where the entries of the rows ``candidates`` stand: (row in ``candidates``, position), flat."""
+    lengths = stops[candidates] - starts[candidates]
+    rows = np.repeat(np.arange(len(candidates)), lengths)
+    shift = starts[candidates] - (np.cumsum(lengths) - lengths)
+    return rows, np.arange(len(rows)) + shift[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Problem:
 
     ``value`` (m,) is r in units of ``unit``, at most 1; ``own`` (n,) which client a candidate is, -1 if its row says
     all, and ``own_weight`` (n,) its c_jj; ``fidelity`` (n, L) is phi, non-decreasing along a row, and ``scale`` (n, L)
-    phi * c; ``costs`` (n, L) tokens, non-decreasing. Covers and gains are float32, three times as fast as float64.
+    what a row is multiplied by; ``costs`` (n, L) tokens, non-decreasing. ``best`` (m,), the cover of each client, is
+    times r where rows are not dense. Covers and gains are float32, three times as fast as float64.
     """
 
     rows: Rows
@@ -74,9 +78,11 @@ class Problem:
     def gains(self, best: Float32Array, candidates: IntArray, levels: IntArray) -> FloatArray:
         """(b,) what each (candidate, level) adds to F, in ``unit``, where ``best`` (m,) is each client's cover."""
         scale = self.scale[candidates, levels]
+        if not self.rows.dense:
+            return self._sparse(best, candidates, scale)
         own = self.own[candidates]
         known = own >= 0
-        result = self._dense(best, candidates, scale) if self.rows.dense else self._sparse(best, candidates, scale)
+        result = self._dense(best, candidates, scale)
         mine = own[known]
         direct = self.fidelity[candidates, levels][known] * self.own_weight[candidates][known]
         result[known] += self.value[mine] * np.maximum(direct - best[mine], 0)
@@ -100,11 +106,9 @@ class Problem:
         return result
 
     def _sparse(self, best: Float32Array, candidates: IntArray, scale: Float32Array) -> FloatArray:
-        row, position = self.rows.positions(candidates)
-        client = self.rows.indices[position]
-        over = scale[row] * self.rows.weights[position] - best[client]
-        over[(over < 0) | (client == self.own[candidates][row])] = 0
-        sums = np.bincount(row, weights=over * self.value[client], minlength=len(candidates))
+        row, position = positions(self.rows.starts, self.rows.stops, candidates)
+        over = scale[row] * self.rows.weights[position] - best[self.rows.indices[position]]
+        sums = np.bincount(row, weights=np.maximum(over, 0), minlength=len(candidates))
         return np.asarray(sums, dtype=np.float64)
 
     def take(self, best: Float32Array, candidate: int, level: int) -> None:
@@ -129,4 +133,4 @@ class Problem:
 
     def objective(self, best: Float32Array) -> float:
         """F in ``unit``, from each client's cover (m,)."""
-        return float(np.dot(self.value.astype(np.float64), best))
+        return float(np.dot(self.value.astype(np.float64), best) if self.rows.dense else best.sum(dtype=np.float64))

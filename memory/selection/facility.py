@@ -50,10 +50,11 @@ def select(
     ``dense``. Items that add nothing are not taken. Of equals the newer (higher) item wins.
 
     ``method``: ``dense`` looks at all cosines; ``sparse`` at neighbours only; ``two-stage`` at all cosines of a
-    shortlist that the neighbours give. ``auto``: ``dense`` up to 2,048 items, above that ``two-stage``, or ``sparse``
-    with the 32 nearest where the budget takes much of the pool. ``sparse`` leaves out the pass by gain where the first
-    reaches .9 of its upper bound. From `Keys` neighbours are computed anew (seconds for 20,000 items): keep a
-    `SimilarityGraph`.
+    shortlist that the neighbours give, or, where the choice on the graph leaves next to nothing that other items could
+    cover better, at those that tell its F. ``auto``: ``dense`` up to 2,048 items, above that ``two-stage``, or
+    ``sparse`` with the 24 nearest where the budget takes much of the pool. Other than ``dense`` they leave out the pass
+    by gain where the first reaches .8 of its upper bound.
+    From `Keys` neighbours are computed anew (seconds for 20,000 items): keep a `SimilarityGraph`.
 
     Raises ValueError for NaN, negative numbers and wrong shapes, `MustKeepTooLarge`, ImportError if ``using`` numba
     and it is not installed.
@@ -89,3 +90,6 @@ def warm_up() -> None:
     row = Neighbours.from_csr([0, 1], [0], [1.0], Keys(one))
     select([1.0], Cosines(one), [1], 1)
     select([1.0], row, [1], 1, method="sparse")
+    worker = engine()
+    problem = Pool(np.ones(1), np.ones((1, 1)), np.ones((1, 1), dtype=np.int64), 1.0, row).problem(row, worker)
+    worker.offered(problem, row, worker.reached(problem, row, np.zeros(1, dtype=np.int64)))

@@ -29,6 +29,15 @@ class Arrays(NamedTuple):
     scale: Float32Array
 
 
+class Lists(NamedTuple):
+    """`Neighbours`, as the kernels take them."""
+
+    starts: IntArray
+    stops: IntArray
+    indices: Int32Array
+    weights: Float32Array
+
+
 def _compiled(function: _Function) -> _Function:
     """``function``, compiled when it is first called and cached on disk, or in memory where no disk can be written.
 
@@ -53,14 +62,12 @@ def _dense_sum(row: Float32Array, scale: Any, value: Float32Array, best: Float32
 
 
 @_compiled
-def _sparse_sum(
-    row: Float32Array, clients: Int32Array, scale: Any, value: Float32Array, best: Float32Array, total: Any
-) -> Any:
+def _sparse_sum(row: Float32Array, clients: Int32Array, scale: Any, best: Float32Array, total: Any) -> Any:
     """``total`` and what a row of some clients adds."""
     zero = np.float32(0.0)
     for i in range(len(row)):
         over = scale * row[i] - best[clients[i]]
-        total += value[clients[i]] * (over if over > zero else zero)
+        total += over if over > zero else zero
     return total
 
 
@@ -69,6 +76,9 @@ def _gain(p: Arrays, indices: Int32Array | None, best: Float32Array, j: int, lev
     """What candidate ``j`` at ``level`` adds. ``best`` is written to, and left as it was."""
     total = np.float32(0.0)
     scale = p.scale[j, level]
+    row = p.weights[p.starts[j] : p.stops[j]]
+    if indices is not None:
+        return _sparse_sum(row, indices[p.starts[j] : p.stops[j]], scale, best, total)
     me = p.own[j]
     mine = best[me] if me >= 0 else np.float32(0.0)
     if me >= 0:
@@ -77,11 +87,7 @@ def _gain(p: Arrays, indices: Int32Array | None, best: Float32Array, j: int, lev
         if over > np.float32(0.0):
             total = p.value[me] * over
         best[me] = np.inf
-    row = p.weights[p.starts[j] : p.stops[j]]
-    if indices is None:
-        total = _dense_sum(row, scale, p.value, best, total)
-    else:
-        total = _sparse_sum(row, indices[p.starts[j] : p.stops[j]], scale, p.value, best, total)
+    total = _dense_sum(row, scale, p.value, best, total)
     if me >= 0:
         best[me] = mine
     return total
@@ -131,6 +137,62 @@ def first_gains(p: Arrays, indices: Int32Array | None, best: Float32Array, shown
         for level in range(shown[j] + 1, p.fidelity.shape[1]):
             result[j, level] = _gain(p, indices, best, j, level)
     return result
+
+
+@_compiled
+def pack(
+    lists: Lists,
+    value: Float32Array,
+    own_weight: Float32Array,
+    damping: Any,
+    starts: IntArray,
+    indices: Int32Array,
+    weights: Float32Array,
+) -> None:
+    """`memory.selection.nearest.pack`, into the last three."""
+    for j in range(len(starts)):
+        place = starts[j]
+        indices[place], weights[place] = j, value[j] * own_weight[j]
+        for listed in range(lists.starts[j], lists.stops[j]):
+            place += 1
+            i = lists.indices[listed]
+            indices[place] = i
+            weights[place] = damping * lists.weights[listed] * value[i] if i != j else np.float32(0.0)
+
+
+@_compiled
+def reached(lists: Lists, scale: Float32Array, cover: Float32Array) -> None:
+    """`memory.selection.nearest.reached`: raises ``cover``. ``scale`` (n,): damping times the fidelity shown."""
+    for i in range(len(cover)):
+        best = cover[i]
+        for listed in range(lists.starts[i], lists.stops[i]):
+            j = lists.indices[listed]
+            if j != i:
+                best = max(best, scale[j] * lists.weights[listed])
+        cover[i] = best
+
+
+@_compiled
+def offered(
+    lists: Lists,
+    value: Float32Array,
+    own_weight: Float32Array,
+    fidelity: Float32Array,
+    scale: Float32Array,
+    cover: Float32Array,
+    gains: FloatArray,
+) -> None:
+    """`memory.selection.nearest.offered`, added to ``gains`` of 0. ``scale`` (n, L): damping times fidelity."""
+    levels = fidelity.shape[1]
+    for i in range(len(cover)):
+        for level in range(levels):
+            gains[i, level] += value[i] * max(fidelity[i, level] * own_weight[i] - cover[i], np.float32(0.0))
+        for listed in range(lists.starts[i], lists.stops[i]):
+            j, cosine = lists.indices[listed], lists.weights[listed]
+            for level in range(levels):
+                over = scale[j, level] * cosine - cover[i]
+                if over > 0.0 and j != i:
+                    gains[j, level] += value[i] * over
 
 
 @_compiled
@@ -184,31 +246,33 @@ def greedy(
 ) -> tuple[int, int]:
     """`NumpyEngine.greedy` in place on ``best``, ``shown`` and ``gain``: (room left, gains computed).
 
-    ``queue`` holds the elements with their first keys, in order; only those looked at again go into a heap.
+    ``queue`` holds the elements with their first keys, in order; only those looked at again go into a heap. One that
+    is still the first with its new key is taken at once.
     """
     levels = p.fidelity.shape[1]
     keys, heap, size, head = np.empty(len(queue)), np.empty(len(queue), dtype=np.int64), 0, 0
-    fresh = np.zeros(gain.size, dtype=np.int64)
-    taken = evaluations = 0
+    evaluations = 0
     while size > 0 or head < len(queue):
         again = size > 0 and (head == len(queue) or _before(keys[0], heap[0], queue_keys[head], queue[head]))
         element = heap[0] if again else queue[head]
         j, level = element // levels, element % levels
         extra = costs[j, level] - costs[j, shown[j]]
-        fits = level > shown[j] and extra <= room
         key = -1.0
-        if fits and fresh[element] == taken:
+        if level > shown[j] and extra <= room:
+            gain[j, level] = _gain(p, indices, best, j, level)
+            evaluations += 1
+            if gain[j, level] > 0.0:
+                key = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
+        later = head + (0 if again else 1)
+        beaten = later < len(queue) and _before(queue_keys[later], queue[later], key, element)
+        for rival in range(1, min(3, size)) if again else range(min(1, size)):
+            beaten = beaten or _before(keys[rival], heap[rival], key, element)
+        if key >= 0.0 and not beaten:
             room -= extra
             _take(p, indices, best, j, level)
             shown[j] = level
             gain[j, : level + 1] = 0.0
-            taken += 1
-        elif fits:
-            gain[j, level] = _gain(p, indices, best, j, level)
-            evaluations += 1
-            fresh[element] = taken
-            if gain[j, level] > 0.0:
-                key = gain[j, level] / max(float(extra), FREE) if by_cost else gain[j, level]
+            key = -1.0
         if again and key >= 0.0:
             _sink(keys, heap, size, key, element)
         elif again:

@@ -18,8 +18,9 @@ from typing import Protocol
 import numpy as np
 
 from memory.plan import FloatArray, IntArray
-from memory.selection.coverage import Problem
-from memory.selection.similarity import Float32Array
+from memory.selection import nearest
+from memory.selection.coverage import Problem, Rows
+from memory.selection.similarity import Float32Array, Neighbours
 
 FREE = 1e-6
 """Tokens that a level without a price counts as, in a ratio."""
@@ -57,6 +58,13 @@ class Engine(Protocol):
     ) -> Run:
         """Take levels while they fit ``room``: by gain per token, or by gain. Arguments are not changed."""
 
+    def pack(self, graph: Neighbours, value: Float32Array, own_weight: Float32Array, damping: np.float32) -> Rows:
+        """See `memory.selection.nearest`, also for the next two."""
+
+    def reached(self, problem: Problem, graph: Neighbours, levels: IntArray) -> Float32Array: ...
+
+    def offered(self, problem: Problem, graph: Neighbours, cover: Float32Array) -> FloatArray: ...
+
 
 class NumpyEngine:
     """The reference: everything in numpy."""
@@ -80,6 +88,15 @@ class NumpyEngine:
         queue = _Queue(problem, best.copy(), levels.copy(), first.copy(), room, by_cost)
         queue.run()
         return Run(queue.levels, queue.best, queue.gains, queue.room, queue.evaluations)
+
+    def pack(self, graph: Neighbours, value: Float32Array, own_weight: Float32Array, damping: np.float32) -> Rows:
+        return nearest.pack(graph, value, own_weight, damping)
+
+    def reached(self, problem: Problem, graph: Neighbours, levels: IntArray) -> Float32Array:
+        return nearest.reached(problem, graph, levels)
+
+    def offered(self, problem: Problem, graph: Neighbours, cover: Float32Array) -> FloatArray:
+        return nearest.offered(problem, graph, cover)
 
 
 class _Queue:
@@ -162,8 +179,11 @@ def first_queue(
     fits = problem.costs - problem.costs[np.arange(len(levels)), levels][:, None] <= room
     elements = np.flatnonzero((gains > 0) & fits)[::-1]
     keys = _keys(problem, levels, elements, gains.ravel()[elements], by_cost)
-    order = np.argsort(-keys, kind="stable")
-    return elements[order], keys[order]
+    order = np.argsort(-keys)
+    ordered = keys[order]
+    if (ordered[1:] == ordered[:-1]).any():  # rare, and sorting with care takes seven times as long
+        order = np.argsort(-keys, kind="stable")
+    return elements[order], ordered
 
 
 def _keys(problem: Problem, levels: IntArray, elements: IntArray, gains: FloatArray, by_cost: bool) -> FloatArray:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memory.plan import FloatArray, IntArray
 from memory.selection.coverage import Problem, Rows
 from memory.selection.graph import DENSE_LIMIT, neighbours
 from memory.selection.lazy import Engine
-from memory.selection.similarity import Cosines, Keys, Neighbours, Similarity
-from memory.selection.solve import Solution, solve
+from memory.selection.similarity import Cosines, Float32Array, Keys, Neighbours, Similarity
+from memory.selection.solve import ENOUGH, Solution, solve
 from memory.selection.staged import two_stage
 
 Method: TypeAlias = Literal["auto", "dense", "sparse", "two-stage"]
@@ -22,12 +21,8 @@ BoundOver: TypeAlias = Literal["pool", "graph", "shortlist"]
 _LONG_SEARCH = 0.3
 """From this share of the pool's tokens on, many items are taken and the graph alone is as good."""
 
-_FEW = 32
+_FEW = 24
 """Neighbours that are enough then."""
-
-_ENOUGH = 0.9
-"""On a graph the pass by gain is left out where the first reaches this share of its upper bound: the other could only
-be better by what is missing, and costs as much again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +38,29 @@ class Pool:
     def __len__(self) -> int:
         return len(self.value)
 
-    def problem(self, rows: Rows, own: NDArray[Any]) -> Problem:
-        """The problem of covering all with ``rows``; ``own`` (n,) the cosine of each item with itself.
+    def problem(self, source: Float32Array | Neighbours, worker: Engine) -> Problem:
+        """The problem of covering all with all cosines, or with the neighbours of each.
 
-        Undamped dense rows hold it already. Left in its place there, it does not change the order of a sum, and equal
-        items have equal gains to the last bit.
+        Undamped cosines hold that of an item with itself already. Left in its place there, it does not change the
+        order of a sum, and equal items have equal gains to the last bit.
         """
-        told = rows.dense and self.damping == 1
+        dense = isinstance(source, np.ndarray)
+        own = source.diagonal() if isinstance(source, np.ndarray) else source.own
         unit = float(self.value.max(initial=0.0)) or 1.0
+        value = (self.value / unit).astype(np.float32)
+        own_weight = (1 - self.damping + self.damping * np.maximum(own, 0)).astype(np.float32)
         fidelity = self.fidelity.astype(np.float32, order="C")
+        damping = np.float32(self.damping)
         return Problem(
-            rows,
-            (self.value / unit).astype(np.float32),
+            Rows.of_matrix(source)
+            if isinstance(source, np.ndarray)
+            else worker.pack(source, value, own_weight, damping),
+            value,
             unit,
-            np.full(len(self), -1) if told else np.arange(len(self)),
-            (1 - self.damping + self.damping * np.maximum(own, 0)).astype(np.float32),
+            np.arange(len(self)) if dense and self.damping < 1 else np.full(len(self), -1),
+            own_weight,
             fidelity,
-            np.float32(self.damping) * fidelity,
+            damping * fidelity if dense else fidelity,
             np.ascontiguousarray(self.costs),
             self.damping,
         )
@@ -88,19 +89,19 @@ def solve_pool(pool: Pool, floor: IntArray, room: int, *, method: Method, worker
         raise ValueError(f"similarity is over {len(pool.similarity)} items, not {len(pool)}")
     suited = _suited(pool, room) if method == "auto" else method
     if suited == "dense":
-        problem = _dense(pool)
+        problem = pool.problem(_cosines(pool.similarity), worker)
         return _answer(problem, solve(problem, floor, room, worker, both=both), "pool", suited)
     graph = _graph(pool.similarity, suited)
     if method == "auto" and suited == "sparse":
         graph = graph.nearest(_FEW)
-    rows = Rows(graph.starts, graph.stops, graph.indices, graph.weights, len(pool), False)
-    problem = pool.problem(rows, graph.own)
+    problem = pool.problem(graph, worker)
     if suited == "sparse":
-        found = solve(problem, floor, room, worker, both=both, enough=_ENOUGH)
+        found = solve(problem, floor, room, worker, both=both, enough=ENOUGH)
         return _answer(problem, found, "graph", suited)
     if graph.keys is None:
         raise ValueError("two-stage needs the keys of the neighbours")
-    return _answer(problem, two_stage(problem, graph.keys, floor, room, worker, both=both), "shortlist", suited)
+    found, whole = two_stage(problem, graph, graph.keys, floor, room, worker, both=both)
+    return _answer(problem, found, "pool" if whole else "shortlist", suited)
 
 
 def _graph(similarity: Similarity, method: Method) -> Neighbours:
@@ -135,13 +136,11 @@ def _suited(pool: Pool, room: int) -> Method:
     return "sparse" if room >= _LONG_SEARCH * whole else "two-stage"
 
 
-def _dense(pool: Pool) -> Problem:
-    similarity = pool.similarity
+def _cosines(similarity: Similarity) -> Float32Array:
     if isinstance(similarity, Cosines):
-        matrix = similarity.matrix
-    else:
-        keys = similarity.rows if isinstance(similarity, Keys) else similarity.keys
-        if keys is None:
-            raise ValueError("dense needs the keys of the neighbours")
-        matrix = keys @ keys.T
-    return pool.problem(Rows.of_matrix(matrix), matrix.diagonal())
+        return similarity.matrix
+    keys = similarity.rows if isinstance(similarity, Keys) else similarity.keys
+    if keys is None:
+        raise ValueError("dense needs the keys of the neighbours")
+    matrix: Float32Array = keys @ keys.T
+    return matrix

@@ -69,8 +69,9 @@ class Neighbours:
     """For each item the items most like it, nearest first, as rows of one flat array; all others count as 0.
 
     Row j is ``indices[starts[j]:stops[j]]`` with the cosines ``weights``; ``own`` (n,) is the cosine of an item with
-    itself, listed or not. ``keys`` (n, d) allow a dense second look at few candidates. Not checked: use `from_csr` for
-    arrays from elsewhere.
+    itself, listed or not. ``keys`` (n, d) allow a dense second look at few candidates; with them no item may be nearer
+    than the last of a row that does not list it (else F is told too low, and its upper bound may not hold). Not
+    checked: use `from_csr` for arrays from elsewhere.
     """
 
     starts: IntArray

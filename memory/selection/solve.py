@@ -14,19 +14,21 @@ from memory.selection.coverage import Problem
 from memory.selection.lazy import Engine, NumpyEngine, Run
 from memory.selection.similarity import Float32Array
 
-_SLACK = 1 - 1e-9
-"""So that rounding does not hide the element that sets the price."""
+_AHEAD = 0.8
+"""Gains are also computed anew down to this share of the price that decides: it falls as they shrink."""
+
+ENOUGH = 0.8
+"""On a graph the pass by gain is left out where the first reaches this share of its upper bound: the other could only
+be better by what is missing, and costs as much again."""
 
 EngineName = Literal["auto", "numpy", "numba"]
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """``levels`` (n,); ``best`` (m,) each client's cover; ``objective`` F, ``base`` F of the floor alone and
-    ``upper_bound`` in the problem's unit."""
+    """``levels`` (n,); ``objective`` F, ``base`` F of the floor alone and ``upper_bound`` in the problem's unit."""
 
     levels: IntArray
-    best: Float32Array
     objective: float
     base: float
     upper_bound: float
@@ -87,10 +89,9 @@ def solve(
         problem.take(cover, candidate, level)
     return Solution(
         levels,
-        cover,
-        problem.objective(cover),
+        objective := problem.objective(cover),
         base,
-        bound,
+        max(bound, objective),  # below it by rounding only
         int(np.count_nonzero(first)) + sum(run.evaluations for run in runs),
     )
 
@@ -104,7 +105,7 @@ def _bound(problem: Problem, run: Run, extra: IntArray, room: int, worker: Engin
     gains, old = run.gains.copy(), run.gains > 0
     while True:
         bound, price = knapsack_bound(gains, extra, room)
-        candidates, levels = np.nonzero(old & (gains >= price * extra * _SLACK))
+        candidates, levels = np.nonzero(old & (gains >= _AHEAD * price * extra))
         if not len(candidates):
             return problem.objective(run.best) + bound
         gains[candidates, levels] = worker.gains(problem, run.best, candidates, levels)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory.selection import nearest, staged
 from memory.selection.facility import Selection, select, warm_up
 from memory.selection.graph import neighbours
 from memory.selection.levels import LevelSelection, select_levels
-from memory.selection.similarity import Cosines, Keys
+from memory.selection.pool import Pool
+from memory.selection.similarity import Cosines, Keys, Neighbours
 from memory.selection.solve import engine
 from tests.memory.selection.instances import chunks, clustered, items
 
@@ -77,6 +79,30 @@ def test_larger_pools(method: Any) -> None:
 
 
 @pytest.mark.usefixtures("numba")
+def test_what_the_lists_tell() -> None:
+    """Rows of any length, none at all, and an item in its own list."""
+    rng = np.random.default_rng(5)
+    keys, relevance, _ = clustered(5, 60, dim=8)
+    listed = [rng.permutation(60)[: rng.integers(0, 9)] for _ in range(60)]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in listed])])
+    items_ = np.concatenate(listed)
+    cosines = np.clip((keys @ keys.T)[np.repeat(np.arange(60), np.diff(indptr)), items_], 0, 1)
+    graph = Neighbours.from_csr(indptr, items_, cosines, Keys(keys))
+    assert (np.repeat(np.arange(60), np.diff(indptr)) == items_).any()
+    pool = Pool(relevance, np.tile([0.1, 0.5, 1.0], (60, 1)), np.tile([1, 2, 3], (60, 1)), 0.3, graph)
+    numpy, compiled = engine("numpy"), engine("numba")
+    problem, other = pool.problem(graph, numpy), pool.problem(graph, compiled)
+    assert problem.rows.indices.tolist() == other.rows.indices.tolist()
+    assert problem.rows.weights == pytest.approx(other.rows.weights, rel=1e-6)
+    levels = rng.integers(0, 3, 60)
+    cover = nearest.reached(problem, graph, levels)
+    assert cover == pytest.approx(compiled.reached(problem, graph, levels), rel=1e-6)
+    gains = nearest.offered(problem, graph, cover)
+    assert gains == pytest.approx(compiled.offered(problem, graph, cover), rel=1e-5, abs=1e-7)
+    assert gains.any()
+
+
+@pytest.mark.usefixtures("numba")
 def test_equal_items_are_settled_alike() -> None:
     """Copies of one page at one price: exact ties everywhere."""
     keys, relevance, costs = clustered(2, 40)
@@ -91,24 +117,29 @@ def test_equal_items_are_settled_alike() -> None:
 
 
 @pytest.mark.usefixtures("numba")
-def test_kernels_are_compiled_once() -> None:
+def test_kernels_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the memory layout of what comes in: no call may wait for the compiler again."""
     from memory.selection import kernels
 
     keys, relevance, costs = clustered(3, 300)
     cosines = (keys @ keys.T).astype(np.float32)
-    graph = neighbours(Keys(keys), 8)
+    graph = neighbours(Keys(keys), 100)
     prices = np.stack([costs // 50, costs], axis=1)
     fidelity = np.tile([0.1, 1.0], (300, 1))
 
     def everything(change: Any) -> None:
         select(change(relevance), change(cosines), change(costs), 9_000, using="numba")
-        select(change(relevance), graph, change(costs), 9_000, method="two-stage", using="numba")
+        found = select(change(relevance), graph, change(costs), 30_000, method="two-stage", using="numba")
+        assert found.bound_over == "pool"
         select_levels(
             change(relevance), change(fidelity), change(prices), graph, 90_000, method="sparse", using="numba"
         )
 
-    entries: list[Any] = [kernels.greedy, kernels.gains, kernels.first_gains, kernels.cover]
+    entries: list[Any] = [
+        kernels.greedy, kernels.gains, kernels.first_gains, kernels.cover,
+        kernels.pack, kernels.reached, kernels.offered,
+    ]  # fmt: skip
+    monkeypatch.setattr(staged, "_FEW_CELLS", 2_000)
     warm_up()
     compiled = [len(kernel.signatures) for kernel in entries]
     everything(lambda array: array)
@@ -116,7 +147,7 @@ def test_kernels_are_compiled_once() -> None:
     everything(lambda array: np.repeat(array, 2, axis=-1)[..., ::2])
     everything(lambda array: array.astype(np.int32 if array.dtype == np.int64 else np.float32))
     assert [len(kernel.signatures) for kernel in entries] == compiled
-    assert compiled == [2, 2, 2, 2], "dense rows and sparse rows"
+    assert compiled == [2, 2, 2, 2, 1, 1, 1], "dense rows and sparse rows"
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

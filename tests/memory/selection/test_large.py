@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from memory.plan import FloatArray, IntArray
+from memory.selection import staged
 from memory.selection.facility import select
 from memory.selection.graph import neighbours
 from memory.selection.levels import select_levels
 from memory.selection.pool import Method
 from memory.selection.similarity import Cosines, Float32Array, Keys, Neighbours
+from memory.selection.solve import EngineName
 from tests.memory.selection.instances import clustered
 
 COUNT = 3_000
@@ -49,6 +51,33 @@ def test_large_budget_needs_the_graph_only(pool: Large) -> None:
     assert (found.method, found.bound_over) == ("sparse", "graph")
     assert found.cost <= budget
     assert covered(relevance, cosines, found.chosen) >= 0.9999 * exact.objective
+
+
+@pytest.mark.parametrize("using", ["numpy", "auto"])
+def test_the_graph_decides_alone_where_nothing_else_matters(
+    pool: Large, monkeypatch: pytest.MonkeyPatch, using: EngineName
+) -> None:
+    """As it would with more items: F is that by all cosines still, and its bound holds for any choice."""
+    _, relevance, costs, graph, cosines = pool
+    monkeypatch.setattr(staged, "_FEW_CELLS", 1 << 17)
+    for budget, keep in ((16_000, []), (64_000, [3, 77])):
+        exact = select(relevance, cosines, costs, budget, keep)
+        found = select(relevance, graph, costs, budget, keep, using=using)
+        assert (found.method, found.bound_over) == ("two-stage", "pool")
+        assert found.cost <= budget and set(keep) <= set(found.chosen.tolist())
+        assert found.objective == pytest.approx(covered(relevance, cosines, found.chosen), rel=1e-6)
+        assert found.objective >= 0.9995 * exact.objective
+        assert found.upper_bound >= max(found.objective, exact.objective)
+        assert found.upper_bound <= 1.1 * exact.upper_bound
+
+
+def test_a_graph_that_says_too_little_does_not_decide(pool: Large, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, relevance, costs, graph, cosines = pool
+    monkeypatch.setattr(staged, "_FEW_CELLS", 1 << 17)
+    for budget, few in ((1_000, graph), (64_000, graph.nearest(2))):
+        found = select(relevance, few, costs, budget)
+        assert (found.method, found.bound_over) == ("two-stage", "shortlist")
+        assert found.objective == pytest.approx(covered(relevance, cosines, found.chosen), rel=1e-5)
 
 
 def test_must_keep_is_kept(pool: Large) -> None:
