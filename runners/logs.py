@@ -9,6 +9,8 @@ from runners.environment import Secret
 from runners.redact import Redactor
 
 _CHATTY = ("httpx", "httpcore", "openai", "anthropic", "asyncio")
+_REPEATING = ("mcp", "client")
+"""The MCP SDK tells of every fault of a server with its traceback; each comes back as an error as well."""
 
 
 class RedactingFormatter(logging.Formatter):
@@ -36,3 +38,5 @@ def setup_logging(level: str, secrets: Mapping[str, Secret] | None = None) -> No
     root.setLevel(level.upper())
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+    for name in _REPEATING:
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.CRITICAL)

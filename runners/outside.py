@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import Any, TypeVar
 
 from memory.records import ToolSpec
 from runners.environment import Environment, harmless
@@ -14,6 +15,7 @@ from tools.mcp.config import McpFault, McpServerConfig
 from tools.mcp.server import Access, McpServer
 from tools.mcp.tool import McpTool
 
+T = TypeVar("T")
 NAMED = 8
 _LOGGER = logging.getLogger(__name__)
 
@@ -52,10 +54,22 @@ async def open_servers(
             stack.push_async_callback(servers[-1].aclose)
         if recorded is not None:
             return [McpTool(one, spec) for one in servers for spec in recorded if spec.name.startswith(f"{one.name}__")]
-        listed = await asyncio.gather(*(server.offers() for server in servers))
+        listed = await _all(server.offers() for server in servers)
     except McpFault as fault:
         raise UsageFault(str(fault), hint=fault.hint) from fault
     return [McpTool(server, spec) for server, specs in zip(servers, listed, strict=True) for spec in specs]
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All results in order; where one fails, the others are given up before that is raised."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def look_at(name: str, config: McpServerConfig, environment: Environment) -> str:

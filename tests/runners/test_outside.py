@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -61,15 +62,11 @@ def ask(name: str, **arguments: str) -> Reply:
 
 
 @needs_time_server
-@pytest.mark.parametrize("dialect", ["native", "tongyi"])
-async def test_a_packaged_server_in_a_session(tmp_path: Path, corpus: Path, dialect: str) -> None:
-    """mcp-server-time, asked by a model, in a dialect with native tools and in one with tools as text."""
+async def test_a_packaged_server_in_a_session(tmp_path: Path, corpus: Path) -> None:
+    """mcp-server-time, called by a model."""
     call = ask("time__convert_time", source_timezone="UTC", target_timezone="Asia/Tokyo", time="06:30")
-    end = Reply("half past three [c1]")
-    if dialect == "tongyi":
-        text = json.dumps({"name": call.tool_calls[0].name, "arguments": dict(call.tool_calls[0].arguments)})
-        call, end = Reply(f"<tool_call>\n{text}\n</tool_call>"), Reply("<answer>half past three [c1]</answer>")
-    async with opened(tmp_path, corpus, [call, end], TIME, f"dialect={dialect}") as one:
+    script = [call, Reply("half past three [c1]")]
+    async with opened(tmp_path, corpus, script, TIME, "dialect=native") as one:
         outcome = await one.session.ask("06:30 in London, what time is it in Tokyo?")
         (chunk,) = await one.store.chunks([1])
         assert all(rebuilt.same for rebuilt in await one.memory.rebuild_all())
@@ -86,7 +83,7 @@ def test_a_packaged_server_by_hand(command: Command) -> None:
     assert ended.code == 0, ended.err
     assert '"timezone": "Europe/Oslo"' in ended.out
     assert ended.report["tool"] == "time__get_current_time"
-    ended = command("tool", "time__get_current_time", '{"timezone": "Nowhere"}', "-c", TIME)
+    ended = command("tool", "bad__fail", "-c", bad())
     assert ended.code == 1 and ended.report["error"] == "execution"
     ended = command("tool", "clock__now", "-c", TIME)
     assert ended.code == 2 and "time__TOOL" in ended.error
@@ -121,6 +118,22 @@ async def test_a_server_that_does_not_start_is_said_before_there_is_a_session(tm
             async with opened(tmp_path, corpus, [], bad(mode), "dialect=native"):
                 pass
         assert not (tmp_path / "runs" / "s" / "store.sqlite").exists()
+
+
+async def test_where_one_server_fails_none_is_left(tmp_path: Path, corpus: Path) -> None:
+    """Also one that is still on its way."""
+    pid_file = tmp_path / "pid"
+    slow = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    failing = f"import os, time\nname = {str(pid_file)!r}\nwhile not (os.path.exists(name) and os.path.getsize(name)): time.sleep(0.01)\nraise SystemExit(5)"
+    servers = [
+        f"mcp.{name}={{command: {sys.executable!r}, args: [-I, -S, -c, {json.dumps(code)}]}}"
+        for name, code in (("slow", slow), ("failing", failing))
+    ]
+    with pytest.raises(UsageFault, match="exit code 5"):
+        async with opened(tmp_path, corpus, [], *servers, "dialect=native"):
+            pass
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
 
 
 async def test_a_policy_with_tools_of_its_own_comes_at_the_start_or_not_at_all(tmp_path: Path, corpus: Path) -> None:

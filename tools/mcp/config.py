@@ -16,11 +16,26 @@ Variable = Annotated[str, Field(pattern=_VARIABLE)]
 
 
 class McpFault(Exception):
-    """A server cannot be used, or not as it is configured. ``hint``: what a person can do about it."""
+    """A server cannot be used, or not as it is configured. ``hint``: what a person can do about it.
+
+    ::
+
+        McpFault
+        ├── Ended
+        └── CallRefused
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class Ended(McpFault):
+    """The server ended, or its connection did. The message says how."""
+
+
+class CallRefused(McpFault):
+    """The server answered a call with an error of the protocol."""
 
 
 class McpServerConfig(BaseModel):

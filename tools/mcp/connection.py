@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from memory.records import JsonValue
 from memory.sanitize import sanitize
-from tools.mcp.config import McpFault, McpServerConfig
+from tools.mcp.config import CallRefused, Ended, McpFault, McpServerConfig
 from tools.mcp.offer import Listed
 from tools.mcp.process import Child
 
@@ -38,14 +38,6 @@ FORGOTTEN = "Session terminated"
 """What the SDK says when a server over HTTP no longer knows our session."""
 _IDENTITY = types.Implementation(name="longstride", version="0.1")
 _Streams: TypeAlias = tuple[Any, Any]
-
-
-class Ended(Exception):
-    """The server ended, or its connection did. The message says how."""
-
-
-class CallRefused(Exception):
-    """The server answered with an error of the protocol."""
 
 
 class Connection:
@@ -107,7 +99,7 @@ class Connection:
         dumped: dict[str, JsonValue] = result.model_dump(mode="json", by_alias=True, exclude_none=True)
         return dumped
 
-    async def _mapped(self, error: MCPError, what: str) -> Ended | McpFault:
+    async def _mapped(self, error: MCPError, what: str) -> McpFault:
         lost = error.code == types.CONNECTION_CLOSED or (not self._child and error.message == FORGOTTEN)
         if not lost and not self.over.is_set():
             return McpFault(f"it refused {what}: {_line(error)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memory.records import JsonValue, ToolSpec
 from memory.sanitize import sanitize
 from tools.base import ToolError
-from tools.mcp.config import McpFault, McpServerConfig
+from tools.mcp.config import CallRefused, Ended, McpFault, McpServerConfig
 from tools.mcp.offer import NAMED, Listed, full_name, offers
 from tools.mcp.results import Shown, redacted, shown
 
@@ -49,7 +49,7 @@ class McpServer:
         self.config = config
         self._access = access
         self._life: _Life | None = None
-        self._ending: list[asyncio.Task[None]] = []
+        self._ending: set[asyncio.Task[None]] = set()
         self._starts = 0
         self._unanswered = 0
         self._turn = asyncio.Lock()
@@ -88,9 +88,9 @@ class McpServer:
             raise self._error("was ended during the call")
         try:
             result = calling.result()
-        except life.ended as end:
+        except Ended as end:
             raise self._error(f"broke off the call: {end}") from end
-        except life.refused as refusal:
+        except CallRefused as refusal:
             raise self._error(f"refused the call: {refusal}") from refusal
         # making megabytes storable takes a while
         return await asyncio.to_thread(shown, result, self.config.max_chars, self._access.secrets)
@@ -99,13 +99,14 @@ class McpServer:
         """Nothing of the server is left when this returns."""
         self._drop()
         while self._ending:
-            await self._ending[-1]
-            self._ending.pop()
+            done, self._ending = await asyncio.wait(self._ending)
+            for ended in done:
+                ended.result()
 
     def _drop(self) -> None:
         """The life there is ends, in its own time: whoever starts the next one, or closes, waits for that."""
         if self._life is not None:
-            self._ending.append(asyncio.create_task(self._life.aclose()))
+            self._ending.add(asyncio.create_task(self._life.aclose()))
             self._life = None
 
     def _tool(self, name: str, life: _Life) -> str:
@@ -152,10 +153,6 @@ class _Life:
     """From one start to its end. The connection is opened and closed by a task of its own, as the SDK needs it."""
 
     def __init__(self, config: McpServerConfig, access: Access) -> None:
-        from tools.mcp.connection import CallRefused, Ended
-
-        self.ended = Ended
-        self.refused = CallRefused
         self._config = config
         self._access = access
         self._stop = asyncio.Event()
@@ -179,7 +176,7 @@ class _Life:
         except TimeoutError as error:
             await self.aclose()
             raise McpFault(f"it was not ready within {self._config.start_s:g} s") from error
-        except self.ended as end:
+        except Ended as end:
             await self.aclose()
             raise McpFault(f"it did not start: {end}") from end
         except BaseException:
@@ -226,19 +223,19 @@ class _Life:
                     await self._stop.wait()
                 finally:
                     connection.over.set()
-        except (McpFault, self.ended, OSError) as fault:
-            self._report(fault if isinstance(fault, McpFault | self.ended) else McpFault(str(fault)))
+        except (McpFault, OSError) as fault:
+            self._report(fault if isinstance(fault, McpFault) else McpFault(str(fault)))
         except BaseExceptionGroup as group:
-            self._report(McpFault(_first(group)))
+            self._report(_first(group))
 
     def _report(self, fault: Exception) -> None:
         if not self._ready.done():
             self._ready.set_exception(fault)
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> str:
+def _first(group: BaseExceptionGroup[BaseException]) -> McpFault:
     """What a task group of the SDK broke on."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error) if isinstance(error, McpFault) else f"{type(error).__name__}: {error}"
+    return error if isinstance(error, McpFault) else McpFault(f"{type(error).__name__}: {error}")
