@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from agent.backbones.base import Backbone
 from agent.backbones.factory import make_backbone
 from agent.control.registry import control_for
+from agent.dialects.base import Dialect
 from agent.dialects.registry import DialectOptions, make_dialect
 from agent.events import Bus
 from agent.guards import LOOKBACK, Guards
@@ -134,13 +135,7 @@ async def _build(
     backbone = request.backbone or priced_backbone(config.backbone, request.environment)
     if request.backbone is None:
         stack.push_async_callback(backbone.aclose)
-    options = DialectOptions(
-        # what is kept free of the window is what a reply may take
-        max_output_tokens=config.backbone.max_output_tokens,
-        today=await _today(store),
-        task_key=request.folder.name,
-    )
-    dialect = make_dialect(config.dialect, options)
+    dialect = await _dialect(request.folder, store, config)
     recall = Recall(store, counter, config.memory.glimpse_page)
     control = control_for(config.policy.name)
     spending = Spending(config.limits, clock, store, await _spent(store))
@@ -189,6 +184,12 @@ async def _build(
     await _trajectory(request, store, memory)
     session = Session(request.folder.name, memory, store, loop)
     return OpenSession(session, store, memory, loop, config, inputs, described(sandbox))
+
+
+async def _dialect(folder: SessionFolder, store: SqliteStore, config: RunConfig) -> Dialect:
+    # what is kept free of the window is what a reply may take
+    most = config.backbone.max_output_tokens
+    return make_dialect(config.dialect, DialectOptions(most, today=await _today(store), task_key=folder.name))
 
 
 async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfig, Inputs]:
