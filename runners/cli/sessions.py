@@ -86,7 +86,7 @@ def rm(
 
     A session that a process holds is refused.
     """
-    from memory.errors import StoreBusy
+    from memory.errors import StoreBusy, StoreTooNew
     from runners.environment import forget_secrets, read_environment
     from runners.folders import SessionFolder
     from runners.sessions.remove import finish, remove
@@ -100,17 +100,17 @@ def rm(
     if not yes:
         shown = ", ".join(folder.name for folder in folders[:5]) + (", …" if len(folders) > 5 else "")
         typer.confirm(f"Remove {len(folders)} session(s) for good: {shown}?", abort=True, err=True)
-    refused: StoreBusy | None = None
+    refused = False
     for folder in folders:
         try:
             remove(SessionFolder(folder.path), environment.home)
-        except StoreBusy as fault:
-            refused = fault
+        except (StoreBusy, StoreTooNew) as fault:
+            refused = True
             typer.echo(f"{folder.name}: not removed: {fault}", err=True)
         else:
             typer.echo(f"removed {folder.name}")
     finish(environment.home)
-    if refused is not None:
+    if refused:
         raise typer.Exit(1)
 
 

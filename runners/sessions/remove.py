@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory.errors import MemoryFault, StoreBusy
+from memory.errors import MemoryFault, StoreBusy, StoreTooNew
 from memory.store.sqlite import SqliteStore
 from runners.errors import UsageFault
 from runners.folders import SessionFolder, find_folder
@@ -61,7 +61,8 @@ def known_folder(home: Path, name: str) -> SessionFolder:
 
 
 def remove(folder: SessionFolder, home: Path) -> None:
-    """Remove every file of a session. Raises StoreBusy when a process holds it, UsageFault where files cannot go.
+    """Remove every file of a session. Raises StoreBusy when a process holds it, StoreTooNew where that cannot be known,
+    UsageFault where files cannot go.
 
     One below ``home`` goes with its whole folder, which first gets a name that no session has: a crash half way leaves
     nothing that looks like a session, and the next removal finishes it. Elsewhere only our own files go.
@@ -89,10 +90,11 @@ async def _detach(folder: SessionFolder, home: Path) -> None:
 
 
 async def _claimed(folder: SessionFolder) -> SqliteStore | None:
-    """Own the session; None for one that cannot be opened, which nobody can hold."""
+    """Own the session; None for one that cannot be opened, which nobody can hold. Of a later version that is
+    not known: raises StoreTooNew."""
     try:
         store = await SqliteStore.open(folder.store, create=False)
-    except StoreBusy:
+    except (StoreBusy, StoreTooNew):
         raise
     except MemoryFault:
         return None

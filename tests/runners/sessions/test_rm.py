@@ -69,6 +69,21 @@ def test_one_that_died_holding_it_goes(command: Command) -> None:
     assert names(command.home) == set()
 
 
+def test_one_of_a_later_version_stays(command: Command) -> None:
+    """Who holds it cannot be known."""
+    folder = make_session(command.home, "a")
+
+    async def age() -> None:
+        async with await SqliteStore.open(folder.store, create=False) as store:
+            await store._write(lambda c: c.execute("INSERT INTO migrations VALUES (999, 'later', 0.0)"))
+
+    asyncio.run(age())
+    (entry,) = command("sessions", "list").report["sessions"]
+    assert entry["status"] == "broken" and "knows schemas up to" in entry["problem"]
+    assert command("sessions", "rm", "a", "--yes", report=False).code == 1
+    assert names(command.home) == {"a"}
+
+
 def test_broken_ones_go_by_status(command: Command) -> None:
     make_session(command.home, "whole")
     said = damage(command.home)
