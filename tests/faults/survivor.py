@@ -76,6 +76,10 @@ class Survivor:
             assert connection.execute("SELECT * FROM intents").fetchall() == []
             assert connection.execute("SELECT * FROM owner").fetchall() == []
             assert reads.without_views(connection, len(steps)) == []
+            (twice,) = connection.execute(
+                "SELECT COUNT(*) - COUNT(DISTINCT first || ' ' || last || text) FROM blocks"
+            ).fetchone()
+            assert twice == 0, "a text that stands for steps was stored twice"
             keyed = {chunk for (chunk,) in connection.execute("SELECT chunk FROM keys")}
             assert set(range(1, len(steps) - RECENT)) <= keyed
             assert connection.execute("SELECT value FROM meta WHERE key = 'store.clean'").fetchone() == ("1",)
