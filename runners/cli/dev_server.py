@@ -10,7 +10,7 @@ import typer
 from runners.cli.options import JsonFile
 
 Servers = Annotated[
-    list[str] | None, typer.Argument(help="model, search, hostile; all three when none is named.", metavar="[SERVER]…")
+    list[str] | None, typer.Argument(help="model, search, hostile, sandbox; the first three when none is named.", metavar="[SERVER]…")
 ]
 Corpus = Annotated[str, typer.Option("--corpus", metavar="PATH|pydoc:", help="What the search emulator searches.")]
 Script = Annotated[
@@ -30,7 +30,7 @@ def dev_server(
     import threading
     from contextlib import ExitStack
 
-    from runners.devserver.offer import NAMES, open_servers
+    from runners.devserver.offer import NAMES, UNNAMED, open_servers
     from runners.environment import forget_secrets, read_environment
     from runners.errors import UsageFault
     from runners.report import write_json
@@ -40,7 +40,7 @@ def dev_server(
     unknown = [name for name in servers or () if name not in NAMES]
     if unknown:
         raise UsageFault(f"no server {unknown[0]!r}", hint=f"choose from {', '.join(NAMES)}")
-    wanted = [name for name in NAMES if not servers or name in servers]
+    wanted = [name for name in NAMES if name in (servers or UNNAMED)]
     with ExitStack() as stack:
         cache = environment.home / "cache" / "corpora"
         offered = open_servers(wanted, stack, cache, corpus=corpus, script=script, port=port)

@@ -15,15 +15,20 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from memory.records import Reply, StopReason, ToolCall
 from runners.devserver.hostile_web import HostileWeb
 from runners.devserver.model_server import ModelServer, WireRequest
+from runners.devserver.sandbox_emulator import SandboxEmulator
 from runners.devserver.search_emulator import SearchEmulator
 from runners.devserver.wire import Turn
 from runners.errors import UsageFault
+from tools.python.base import MIB, Limits
+from tools.python.local import LocalSandbox, detect_sandbox
 from tools.search.base import CorpusFault, Hit
 from tools.search.corpus import LocalCorpus
 from tools.search.server import CORPUS_HOST
 
-Name: TypeAlias = Literal["model", "search", "hostile"]
-NAMES: tuple[Name, ...] = ("model", "search", "hostile")
+Name: TypeAlias = Literal["model", "search", "hostile", "sandbox"]
+NAMES: tuple[Name, ...] = ("model", "search", "hostile", "sandbox")
+UNNAMED: tuple[Name, ...] = NAMES[:3]
+"""What is started when none is named: they work on any machine."""
 _UNSCRIPTED = "I am a scripted model without a script: start me with --script FILE."
 
 
@@ -108,8 +113,10 @@ def open_servers(
                 offered.append(_model(stack, script, at))
             elif name == "search":
                 offered.append(_search(stack, cache, corpus, at))
-            else:
+            elif name == "hostile":
                 offered.append(_hostile(stack, at))
+            else:
+                offered.append(_sandbox(stack, at))
         except (OSError, OverflowError) as fault:
             raise UsageFault(f"port {at} cannot be used for the {name} server ({fault})") from fault
     return offered
@@ -150,6 +157,18 @@ def _hostile(stack: ExitStack, port: int) -> Offered:
     stack.callback(web.stop)
     own = f"127.0.0.1:{web.port}"
     return Offered("hostile", f"http://{own}/", {}, (f"fetch.allow_hosts=[{own}]",))
+
+
+def _sandbox(stack: ExitStack, port: int) -> Offered:
+    """Never without isolation: what is sent to it is anybody's code."""
+    found = asyncio.run(detect_sandbox())
+    if found is None:
+        raise UsageFault("nothing on this machine isolates code", hint="`longstride doctor` says more")
+    mechanism = found.mechanism
+    limits = Limits(output=32 * MIB, flood=64 * MIB)
+    emulator = SandboxEmulator(lambda: LocalSandbox(mechanism, limits=limits), port=port)
+    stack.callback(emulator.start().stop)
+    return Offered("sandbox", emulator.url, emulator.environment, ("python.where=sandbox_fusion",))
 
 
 def _turn(line: _Line) -> Turn:

@@ -192,7 +192,7 @@ def test_bad_scripts(command: Command, tmp_path: Path, script: str, said: str) -
 
 
 def test_bad_servers(command: Command) -> None:
-    assert "no server 'web' (choose from model, search, hostile)" in command("dev-server", "web").error
+    assert "no server 'web' (choose from model, search, hostile, sandbox)" in command("dev-server", "web").error
     assert "no such corpus" in command("dev-server", "search", "--corpus", "/no/such").error
     with SearchEmulator(find) as taken:
         port = taken.url("").split(":")[2].strip("/")
