@@ -124,7 +124,8 @@ async def test_where_one_server_fails_none_is_left(tmp_path: Path, corpus: Path)
     """Also one that is still on its way."""
     pid_file = tmp_path / "pid"
     slow = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    failing = f"import os, time\nname = {str(pid_file)!r}\nwhile not (os.path.exists(name) and os.path.getsize(name)): time.sleep(0.01)\nraise SystemExit(5)"
+    wait = f"name = {str(pid_file)!r}\nwhile not (os.path.exists(name) and os.path.getsize(name)): time.sleep(0.01)"
+    failing = f"import os, time\n{wait}\nraise SystemExit(5)"
     servers = [
         f"mcp.{name}={{command: {sys.executable!r}, args: [-I, -S, -c, {json.dumps(code)}]}}"
         for name, code in (("slow", slow), ("failing", failing))
