@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memory.config import MemoryConfig
 from memory.lifecycle.compact import Compaction, CompactReport, compact
+from memory.lifecycle.tombstones import EvictionRule
 from memory.manager import Memory
 from memory.records import ChunkRef, Observation, Step, ToolCall
 from memory.store.sqlite import SqliteStore
@@ -18,6 +19,8 @@ STEPS, BUDGET = 60, 6_000
 COPY_OF, NEAR_TO, GLIMPSED, CITED = {21: 4, 33: 4, 34: 7}, {25: 9, 40: 9}, {30: 6}, 11
 CONFIG = MemoryConfig(budget=BUDGET)
 COUNTER = ScriptCounter()
+COMPACT = Compaction(hot=10)
+EVICT = Compaction(hot=10, rule=EvictionRule(before_step=30), spared=frozenset({CITED}))
 
 
 def text_of(number: int) -> str:

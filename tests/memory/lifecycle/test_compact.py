@@ -17,11 +17,8 @@ from memory.records import ChunkRef, Level, Step
 from memory.store.sizes import shrink
 from memory.store.sqlite import SqliteStore
 from tests.memory.lifecycle import scenes
-from tests.memory.lifecycle.scenes import BUDGET, CITED, CONFIG, COPY_OF, NEAR_TO, STEPS
+from tests.memory.lifecycle.scenes import BUDGET, CITED, COMPACT, CONFIG, COPY_OF, EVICT, NEAR_TO, STEPS
 from tests.memory.sessions import open_memory
-
-COMPACT = Compaction(hot=10)
-EVICT = Compaction(hot=10, rule=EvictionRule(before_step=30), spared=frozenset({CITED}))
 
 
 @pytest.fixture(scope="module")
