@@ -30,6 +30,27 @@ async def session(given: Mapping[str, Any]) -> object:
     return {"status": outcome.status, "answer": outcome.answer, "points": points.seen if given.get("points") else []}
 
 
+async def migrate(given: Mapping[str, Any]) -> object:
+    """Open the store at ``path``, which an earlier version wrote; ``statement``: die before the n-th of migrating."""
+    import sqlite3
+
+    left = int(given["statement"])
+
+    class Dying(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            nonlocal left
+            if self.in_transaction:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return super().execute(*arguments)
+
+    whole = sqlite3.connect
+    sqlite3.connect = lambda *a, **k: whole(*a, **k, factory=Dying)  # type: ignore[assignment,misc]
+    async with await SqliteStore.open(given["path"], create=False) as store:
+        return [await store.schema(), await store.last_step()]
+
+
 async def io(given: Mapping[str, Any]) -> object:
     """Play the session of ``folder`` with one call of the operating system failing (`failing_io.c`)."""
     library = ctypes.CDLL(None)
@@ -125,4 +146,11 @@ async def woken(given: Mapping[str, Any]) -> object:
     return seen
 
 
-JOBS: Mapping[str, Job] = {"session": session, "io": io, "command": command, "claim": claim, "woken": woken}
+JOBS: Mapping[str, Job] = {
+    "session": session,
+    "migrate": migrate,
+    "io": io,
+    "command": command,
+    "claim": claim,
+    "woken": woken,
+}

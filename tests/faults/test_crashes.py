@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import random
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from memory.records import JsonValue
+from memory.store import reads
+from memory.store.migrations import MIGRATIONS
 from tests.faults.script import FOLDING, SCRIPT, TYPES, transcript
-from tests.faults.survivor import Survivor, kill_at_random
+from tests.faults.survivor import Survivor, kill_at_random, opened
 from tests.faults.zygote import Zygote
+from tests.fixtures import make_store
 
 POLICIES = (FOLDING, "pace")
 SPAN = 1.2
@@ -126,6 +132,24 @@ def test_every_named_point_at_every_type_of_step(
     (disk / "every").mkdir()
     for (point, _), nth in occasions(whole[FOLDING].points).items():
         crash(zygote, disk / "every", whole[FOLDING], point, nth)
+
+
+def test_killed_before_any_statement_of_a_migration(zygote: Zygote, disk: Path) -> None:
+    """The store is at a whole schema, and the next opening finishes."""
+    whole = gzip.decompress((make_store.HERE / "store-v1.sqlite.gz").read_bytes())
+    for statement in itertools.count(1):
+        path = disk / f"migrate{statement}.sqlite"
+        path.write_bytes(whole)
+        ended = zygote.run("migrate", path=str(path), statement=statement)
+        if not ended.killed:
+            assert ended.result == [MIGRATIONS[-1].number, make_store.STEPS], ended.error
+            assert statement > 10
+            return
+        with closing(opened(path)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert reads.last_step(connection) == make_store.STEPS
+        again = zygote.run("migrate", path=str(path), statement=0)
+        assert again.result == [MIGRATIONS[-1].number, make_store.STEPS], again.error
 
 
 WRITES = (

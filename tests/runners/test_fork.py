@@ -32,12 +32,16 @@ def begun(command: Command, corpus: Path) -> Command:
 
 def test_a_fork_goes_another_way(begun: Command) -> None:
     before = begun("show", "s").report
+    kept = begun.home.parent / "s" / "files" / "table.csv"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("1,2")
     made = begun("fork", "s", "--at-step", "2")
     assert made.code == 0, made.err
     assert made.report["forked_from"] == "s" and made.report["at_step"] == 2
     name = made.out.strip()
     assert name == made.report["session"]
     copied = begun("show", name).report
+    assert (begun.home / "runs" / name / "files" / "table.csv").read_text() == "1,2"
     assert (copied["status"], copied["questions"]) == ("open", [QUESTION])
     assert [step["render_hash"] for step in copied["steps"]] == [s["render_hash"] for s in before["steps"][:2]]
     went_on = begun("resume", name, "-q", "--say", "When was the harbour of Varden rebuilt?")
