@@ -115,7 +115,7 @@ def differences_of(lines: Sequence[Line], cells: Sequence[Cell], seed: int) -> l
     for (selector, budget, redundancy), group in groups.items():
         theirs = groups.get((first, budget, redundancy), [])
         for measure in MEASURES if selector != first else ():
-            one = paired(_by_unit(group, measure), _by_unit(theirs, measure), seed, f"difference {measure}")
+            one = paired(_by_unit(group, measure), _by_unit(theirs, measure), seed, "difference")
             if one is not None:
                 row = (one.n, one.value, one.low, one.high)
                 found.append(MemoryDifference(selector, first, budget, redundancy, measure, *row))
@@ -166,7 +166,7 @@ def _measured(group: Sequence[Line], measure: str, stratum: str, seed: int) -> E
         # each question weighs what makes the types weigh the same: then the mean is the mean of their means
         sizes = {kind: sum(other == kind for other, _ in values) for kind, _ in values}
         values = [(kind, value * len(values) / (sizes[kind] * len(sizes))) for kind, value in values]
-    return estimate([value for _, value in values], seed, f"{stratum} {measure}")
+    return estimate([value for _, value in values], seed, stratum)
 
 
 def _failed(line: Line) -> float | None:
