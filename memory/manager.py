@@ -13,10 +13,9 @@ from memory.blocks import add_block
 from memory.chunking import full_text, make_chunk
 from memory.config import MemoryConfig
 from memory.frame import guard_nonce
-from memory.index.chunks import ChunkIndex
-from memory.index.keys import KeyMatrix
 from memory.index.worker import KeyWorker
 from memory.ingest import clean_step, facts_of
+from memory.load import load_state, put_down
 from memory.plan import Block, Context, NeedsSummary
 from memory.ports import BlockMaker, ChunkStore, Clock, ContextPolicy, Encoder, StepFormat, TokenCounter
 from memory.rebuild import Rebuilt, rebuild, rebuild_all
@@ -83,16 +82,7 @@ class Memory:
         if nonce is None:
             nonce = secrets.token_hex(NONCE_BYTES)
             await store.set_meta({"nonce": nonce})
-        state = SessionState(ChunkIndex(), KeyMatrix(given.encoder.dim), nonce, await store.questions())
-        for facts in await store.facts():
-            state.index.append(facts)
-        state.index.set_views((chunk, level, tokens, f) for chunk, level, tokens, _, f in await store.view_tokens())
-        state.blocks.extend(await store.blocks())
-        rows = await store.keys(given.encoder.id)
-        if len(rows.numbers):
-            state.keys.add(rows.numbers, rows.matrix)
-        for record in await store.plans():
-            state.replay(record)
+        state = await load_state(store, given.encoder, nonce)
         for facts in state.index.facts:
             given.policy.ingest(facts)
         memory = cls(given, config, state)
@@ -234,6 +224,7 @@ class Memory:
         await self._parts.keys.aclose()
         if self._given.summaries is not None:
             await self._given.summaries.aclose()
+        await put_down(self._given.store, self._given.encoder.id, self._state)
         await self._given.store.aclose()
 
     async def _publish(self) -> None:

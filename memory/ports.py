@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.plan import Block, ContextPlan, NeedsSummary, PlanInput
+from memory.plan import Block, ContextPlan, IntArray, NeedsSummary, PlanInput
 from memory.records import Chunk, ChunkRef, Level, Message, Reply, Request, Step, View
-from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+from memory.stored import Change, ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
 
 class Completion(Protocol):
@@ -211,8 +212,17 @@ class ChunkStore(Protocol):
 
     async def add_keys(self, rows: KeyRows) -> None: ...
 
-    async def keys(self, encoder_id: str) -> KeyRows:
-        """Every key of that encoder, ordered by chunk. Keys of other encoders are left out, not deleted."""
+    async def keys(self, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
+        """Every key of that encoder, or those of the chunks ``only``, ordered by chunk. Keys of other encoders are left
+        out, not deleted."""
+        ...
+
+    async def key_numbers(self, encoder_id: str) -> IntArray:
+        """(n,) chunks that have a key of that encoder, ascending, without reading the keys."""
+        ...
+
+    def beside(self, name: str) -> Path | None:
+        """Where a file called ``name``, derived from this store and lost without harm, may stand; None: nowhere."""
         ...
 
     async def add_block(self, block: Block) -> None:
@@ -222,6 +232,10 @@ class ChunkStore(Protocol):
     async def blocks(self) -> list[Block]: ...
 
     async def add_plan(self, record: PlanRecord) -> None: ...
+
+    async def changes(self, after: int = 0) -> list[Change]:
+        """What changed at each step > ``after``, in order: all that opening a session reads of its plans."""
+        ...
 
     async def plans(self, first: int = 1, last: int | None = None) -> list[PlanRecord]: ...
 

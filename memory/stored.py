@@ -144,6 +144,17 @@ class StoreSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What opening a session needs of a `PlanRecord`: ``codes`` (n,) that ``chunks`` (n,) came to at ``step``."""
+
+    step: int
+    recent_from: int
+    tokens: int
+    chunks: NDArray[np.int64]
+    codes: NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
 class UsageRow:
     """Tokens and money of one call."""
 

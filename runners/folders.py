@@ -50,7 +50,7 @@ class SessionFolder:
 
     def discard(self) -> None:
         """Remove what opening a session wrote, and the folder when nothing else is in it."""
-        for name in (STORE, f"{STORE}-wal", f"{STORE}-shm", CONFIG, TRAJECTORY):
+        for name in (STORE, f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-keys", CONFIG, TRAJECTORY):
             (self.path / name).unlink(missing_ok=True)
         self.leave_empty()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -45,10 +46,28 @@ class ChunkIndex:
 
     def append(self, facts: ChunkFacts) -> None:
         """Add the next chunk; numbers are consecutive from 1."""
-        row = len(self.facts)
-        if facts.number != row + 1:
-            raise ValueError(f"chunk {facts.number} does not follow chunk {row}")
-        if row == len(self._raw):
+        self.extend([facts])
+
+    def extend(self, chunks: Sequence[ChunkFacts]) -> None:
+        """Add the next chunks; numbers are consecutive from 1."""
+        first, count = len(self.facts), len(self.facts) + len(chunks)
+        if first == count:
+            return
+        for row, facts in enumerate(chunks, start=first):
+            if facts.number != row + 1:
+                raise ValueError(f"chunk {facts.number} does not follow chunk {row}")
+        self._reserve(count)
+        for row, facts in enumerate(chunks, start=first):
+            for name in facts.tools:
+                self._tools.setdefault(name, array("l")).append(row)
+        self.facts.extend(chunks)
+        self._raw[first:count, Level.FULL] = [facts.tokens_full for facts in chunks]
+        self._raw[first:count, Level.PLACEHOLDER] = [facts.tokens_placeholder for facts in chunks]
+        self._refresh(np.arange(first, count))
+
+    def _reserve(self, count: int) -> None:
+        while len(self._raw) < count:
+            row = len(self._raw)
             self._raw = _doubled(self._raw)
             self._cost = _doubled(self._cost)
             self._available = _doubled(self._available)
@@ -56,23 +75,27 @@ class ChunkIndex:
             self._fidelity = np.concatenate((self._fidelity, np.tile(ASSUMED, (row, 1))))
             self._shares = _doubled(self._shares)
             self._densities = np.concatenate((self._densities, np.zeros_like(self._densities)), axis=1)
-        self.facts.append(facts)
-        for name in facts.tools:
-            self._tools.setdefault(name, array("l")).append(row)
-        self._raw[row, Level.FULL] = facts.tokens_full
-        self._raw[row, Level.PLACEHOLDER] = facts.tokens_placeholder
-        self._refresh(np.array([row]))
 
     def set_views(self, views: Iterable[tuple[int, Level, int, float | None]]) -> None:
         """Published views: (chunk, level, tokens, fidelity)."""
-        rows = set()
-        for chunk, level, tokens, fidelity in views:
-            if 1 <= chunk <= len(self.facts):
-                self._raw[chunk - 1, level] = tokens
-                self._fidelity[chunk - 1, level] = ASSUMED[level] if fidelity is None else fidelity
-                rows.add(chunk - 1)
-        if rows:
-            self._refresh(np.array(sorted(rows)))
+        given = list(views)
+        if given:
+            self.set_columns(*zip(*given, strict=True))
+
+    def set_columns(
+        self, chunks: Sequence[int], levels: Sequence[Level], tokens: Sequence[int], measured: Sequence[float | None]
+    ) -> None:
+        """`set_views`, by columns."""
+        rows, columns = np.array(chunks, dtype=np.int64) - 1, np.fromiter(levels, dtype=np.int64, count=len(levels))
+        sizes, shares = np.array(tokens, dtype=np.int64), np.array([math.nan if f is None else f for f in measured])
+        known = (rows >= 0) & (rows < len(self.facts))
+        rows, columns, sizes, shares = rows[known], columns[known], sizes[known], shares[known]
+        # of several views of one level the last one given counts
+        self._raw[rows, columns] = sizes
+        self._fidelity[rows, columns] = np.where(np.isnan(shares), ASSUMED[columns], shares)
+        touched = np.zeros(len(self.facts), dtype=np.bool_)
+        touched[rows] = True
+        self._refresh(np.flatnonzero(touched))
 
     def _refresh(self, rows: IntArray) -> None:
         """Resolve aliases: a level that is absent, or not shorter than the next finer one, is that finer one."""

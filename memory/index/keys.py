@@ -51,7 +51,7 @@ class KeyMatrix:
         if index.min() < 1:
             raise ValueError("chunks are numbered from 1")
         self._reserve(int(index.max()))
-        self._rows[index - 1] = _unit(matrix)
+        self._rows[index - 1] = unit_rows(matrix)
         self._has[index - 1] = True
         self._count = int(np.count_nonzero(self._has))
 
@@ -67,13 +67,27 @@ class KeyMatrix:
         result = np.zeros(len(index), dtype=np.float64)
         known = int(np.searchsorted(index, len(self._rows), side="right"))
         if known:
-            result[:known] = self._scan(_unit(vector[None, :])[0], index[:known])
+            result[:known] = self._scan(unit_rows(vector[None, :])[0], index[:known])
         return np.clip(result, -1.0, 1.0)
 
     def rows(self, count: int) -> NDArray[np.float32]:
         """(count, dim) keys of the chunks 1 to ``count``, zero where one has none. A view: not to be written to."""
         self._reserve(count)
         return self._rows[:count]
+
+    def adopt(self, matrix: NDArray[np.float32], numbers: IntArray) -> None:
+        """Take ``matrix`` (capacity, dim) as it is: row n - 1 is the normalised key of chunk n, for each n in
+        ``numbers``. Only where there are no keys so far."""
+        if self._count or matrix.shape[1] != self.dim:
+            raise ValueError("keys can be adopted once, and with the dimensions of this matrix")
+        self._rows, self._has = matrix, np.zeros(len(matrix), dtype=np.bool_)
+        self._has[numbers - 1] = True
+        self._count = len(numbers)
+
+    def has(self, count: int) -> NDArray[np.bool_]:
+        """(count,) which of the chunks 1 to ``count`` have a key. A view: not to be written to."""
+        self._reserve(count)
+        return self._has[:count]
 
     def missing(self, numbers: ArrayLike | Sequence[int]) -> IntArray:
         """Those of ``numbers`` (ascending) that have no key."""
@@ -105,7 +119,7 @@ class KeyMatrix:
         self._rows, self._has = grown, has
 
 
-def _unit(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+def unit_rows(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     """Rows of length 1; zero where a row is zero or not finite. Rows that have length 1 already keep their bytes."""
     with np.errstate(all="ignore"):
         near = np.abs(np.einsum("ij,ij->i", matrix, matrix) - 1) < _NEAR

@@ -32,7 +32,7 @@ from memory.records import (
     Usage,
     View,
 )
-from memory.stored import ChunkFacts, Event, PlanRecord, Purpose, Question, UsageRow
+from memory.stored import Change, ChunkFacts, Event, PlanRecord, Purpose, Question, UsageRow
 
 Cell: TypeAlias = "str | bytes | int | float | None"
 _LONG = 1024
@@ -264,6 +264,12 @@ def changed_in(changed: Iterable[tuple[int, int]]) -> bytes:
 def changed_out(cell: bytes) -> tuple[tuple[int, int], ...]:
     columns = np.frombuffer(zlib.decompress(cell), dtype="<i8").reshape(2, -1)
     return tuple(zip(np.cumsum(columns[0]).tolist(), columns[1].tolist(), strict=True))
+
+
+def change_out(row: Row) -> Change:
+    """From (step, recent_from, tokens, changed)."""
+    columns = np.frombuffer(zlib.decompress(row[3]), dtype="<i8").reshape(2, -1)
+    return Change(row[0], row[1], row[2], np.cumsum(columns[0]), columns[1].astype(np.int8))
 
 
 def plan_in(plan: PlanRecord) -> tuple[Cell, ...]:

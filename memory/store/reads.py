@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from memory.errors import NotStored
-from memory.plan import Block
+from memory.plan import Block, IntArray
 from memory.records import Chunk, Level, View
 from memory.store import codec
 from memory.store.cold import ColdTexts
-from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+from memory.stored import Change, ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
 _STEP = "s.number, s.kind, s.thought, s.calls, s.observations, s.answer, s.question, s.task, s.created, s.interrupted"
 _CHUNK = "c.placeholder, c.tokens_full, c.tokens_placeholder, c.content_hash, c.parents"
@@ -104,11 +104,21 @@ def without_views(connection: sqlite3.Connection, before: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def keys(connection: sqlite3.Connection, encoder_id: str) -> KeyRows:
+def key_numbers(connection: sqlite3.Connection, encoder_id: str) -> IntArray:
+    rows = connection.execute(
+        "SELECT chunk FROM keys WHERE encoder = (SELECT number FROM encoders WHERE id = ?) ORDER BY chunk",
+        (codec.text_in(encoder_id),),
+    )
+    return np.array([row[0] for row in rows], dtype=np.int64)
+
+
+def keys(connection: sqlite3.Connection, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
     row = connection.execute("SELECT number, dim FROM encoders WHERE id = ?", (codec.text_in(encoder_id),)).fetchone()
     encoder, dim = row or (0, 0)
+    some = "" if only is None else " AND chunk IN (SELECT value FROM json_each(?))"
+    wanted = () if only is None else (json.dumps([int(number) for number in only]),)
     found = connection.execute(
-        "SELECT chunk, published, vector FROM keys WHERE encoder = ? ORDER BY chunk", (encoder,)
+        f"SELECT chunk, published, vector FROM keys WHERE encoder = ?{some} ORDER BY chunk", (encoder, *wanted)
     ).fetchall()
     numbers = np.fromiter((item[0] for item in found), dtype=np.int64, count=len(found))
     published = np.fromiter((item[1] for item in found), dtype=np.int64, count=len(found))
@@ -121,6 +131,13 @@ def plans(connection: sqlite3.Connection, first: int, last: int | None) -> list[
         "SELECT * FROM plans WHERE step >= ?1 AND (?2 IS NULL OR step <= ?2) ORDER BY step", (first, last)
     )
     return [codec.plan_out(row) for row in rows]
+
+
+def changes(connection: sqlite3.Connection, after: int) -> list[Change]:
+    rows = connection.execute(
+        "SELECT step, recent_from, tokens, changed FROM plans WHERE step > ? ORDER BY step", (after,)
+    )
+    return [codec.change_out(row) for row in rows]
 
 
 def blocks(connection: sqlite3.Connection) -> list[Block]:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from memory.errors import StoreFault
-from memory.plan import Block
+from memory.plan import Block, IntArray
 from memory.ports import Faults
 from memory.records import Chunk, Level, View
 from memory.store import cold, owner, reads, writes
@@ -21,6 +21,7 @@ from memory.store.migrations import applied
 from memory.store.sizes import sizes
 from memory.store.verify import Finding, verify
 from memory.stored import (
+    Change,
     ChunkFacts,
     Event,
     Intent,
@@ -81,6 +82,10 @@ class SqliteStore:
     @property
     def path(self) -> Path:
         return self._database.path
+
+    def beside(self, name: str) -> Path:
+        """Where a file that is derived from this store may stand."""
+        return self.path.with_name(f"{self.path.name}-{name}")
 
     async def __aenter__(self) -> SqliteStore:
         return self
@@ -226,8 +231,11 @@ class SqliteStore:
         """Idempotent by (encoder, chunk): the first key stays. Raises NotStored for an unknown chunk."""
         await self._write(lambda c: writes.add_keys(c, rows), "add_keys")
 
-    async def keys(self, encoder_id: str) -> KeyRows:
-        return await self._read(lambda c: reads.keys(c, encoder_id))
+    async def keys(self, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
+        return await self._read(lambda c: reads.keys(c, encoder_id, only))
+
+    async def key_numbers(self, encoder_id: str) -> IntArray:
+        return await self._read(lambda c: reads.key_numbers(c, encoder_id))
 
     # -- what becomes of it when it grows (`memory.lifecycle`)
 
@@ -267,6 +275,9 @@ class SqliteStore:
 
     async def plans(self, first: int = 1, last: int | None = None) -> list[PlanRecord]:
         return await self._read(lambda c: reads.plans(c, first, last))
+
+    async def changes(self, after: int = 0) -> list[Change]:
+        return await self._read(lambda c: reads.changes(c, after))
 
     async def add_block(self, block: Block) -> None:
         """Blocks are appended in order and kept."""

@@ -66,6 +66,9 @@ async def test_query_plans(long_session):
         "views": "SEARCH views USING INDEX",
         "facts": "SEARCH chunks USING INTEGER PRIMARY KEY",
         "keys": "SEARCH keys USING INDEX",
+        "key_numbers": "SEARCH keys USING COVERING INDEX",
+        "some_keys": "SEARCH keys USING INDEX",
+        "changes": "SEARCH plans USING INTEGER PRIMARY KEY",
         "without_views": "SEARCH views USING COVERING INDEX",
     }
     calls = {
@@ -75,6 +78,9 @@ async def test_query_plans(long_session):
         "views": lambda c: reads.views(c, [5, 7], 100),
         "facts": lambda c: reads.facts(c, LONG - 5, None),
         "keys": lambda c: reads.keys(c, "e"),
+        "key_numbers": lambda c: reads.key_numbers(c, "e"),
+        "some_keys": lambda c: reads.keys(c, "e", [3, 9]),
+        "changes": lambda c: reads.changes(c, LONG - 5),
         "without_views": lambda c: reads.without_views(c, LONG),
     }
     async with await SqliteStore.open(long_session, create=False) as store:
