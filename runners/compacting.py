@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 from agent.citations import find_mentions
 from memory.errors import StoreFault
@@ -26,8 +27,7 @@ async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactR
     async with await SqliteStore.open(folder.store, create=False, read_only=wanted.dry_run) as store:
         if not wanted.dry_run:
             await store.claim("compact")
-        spared = wanted.spared | await cited(store)
-        asked = Compaction(wanted.hot, wanted.similar, wanted.rule, spared, wanted.dry_run)
+        asked = replace(wanted, spared=wanted.spared | await cited(store))
         report = await compact(store, asked, ScriptCounter(), SystemClock())
         if wanted.dry_run:
             return report

@@ -64,7 +64,7 @@ class CompactReport:
     kept_without_summary: int = 0
     """Steps that the rule means and that stay, having no summary yet."""
     lost_contexts: tuple[int, ...] = ()
-    """Steps whose past contexts no longer rebuild to their hash: they showed a text that is gone."""
+    """Steps whose past contexts no longer rebuild to their hash: they showed a text that this compaction evicted."""
     sizes: StoreSizes | None = None
     """Of the store before."""
     freed: int = 0

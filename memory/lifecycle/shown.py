@@ -30,10 +30,11 @@ async def shown_whole(store: ChunkStore, chunks: set[int]) -> tuple[int, ...]:
 
 async def _glimpses(store: ChunkStore, chunks: set[int]) -> set[int]:
     """Steps that glimpsed one of ``chunks``: the context after them wrote its text out."""
-    last, found = await store.last_step(), set()
-    facts = [one.number for one in await store.facts() if "glimpse" in one.tools]
-    for number in facts:
-        (chunk,) = await store.chunks([number])
+    found: set[int] = set()
+    for facts in await store.facts():
+        if "glimpse" not in facts.tools:
+            continue
+        (chunk,) = await store.chunks([facts.number])
         if any(ref.chunk in chunks and not ref.last for item in chunk.step.observations for ref in item.refs):
-            found.add(number)
-    return {number for number in found if number <= last}
+            found.add(facts.number)
+    return found
