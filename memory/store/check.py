@@ -16,8 +16,9 @@ CLEAN = "store.clean"
 TICK = 100_000
 """Steps of SQLite's machine between two looks at the clock."""
 EVERY_S = 0.2
-Checking: TypeAlias = Callable[[int, float], None]
-"""Told while a store is checked: its size in bytes, seconds so far. Called from the store's own thread."""
+Checking: TypeAlias = Callable[[int, float, bool], None]
+"""Told while a store is checked: its size in bytes, seconds so far, whether it is done. Called from the store's own
+thread."""
 
 
 def check_opened(connection: sqlite3.Connection, outdated: bool, checking: Checking | None = None) -> bool:
@@ -54,14 +55,14 @@ def watched(connection: sqlite3.Connection, checking: Checking | None) -> Iterat
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     started = told = time.monotonic()
-    checking(pages * page, 0.0)
+    checking(pages * page, 0.0, False)
 
     def tick() -> int:
         nonlocal told
         now = time.monotonic()
         if now - told >= EVERY_S:
             told = now
-            checking(pages * page, now - started)
+            checking(pages * page, now - started, False)
         return 0
 
     connection.set_progress_handler(tick, TICK)
@@ -69,3 +70,4 @@ def watched(connection: sqlite3.Connection, checking: Checking | None) -> Iterat
         yield
     finally:
         connection.set_progress_handler(None, 0)
+        checking(pages * page, time.monotonic() - started, True)

@@ -109,12 +109,11 @@ async def test_damage_is_found_here_too_and_progress_is_told(tmp_path: Path) -> 
         (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'views'").fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
     connection.close()
-    told: list[tuple[int, float]] = []
-    async with await SqliteStore.open(
-        path, create=False, read_only=True, checking=lambda bytes_, seconds: told.append((bytes_, seconds))
-    ):
+    told: list[tuple[int, float, bool]] = []
+    async with await SqliteStore.open(path, create=False, read_only=True, checking=lambda *what: told.append(what)):
         pass
-    assert told[0] == (path.stat().st_size, 0.0)
+    assert told[0] == (path.stat().st_size, 0.0, False)
+    assert [done for _, _, done in told] == [False] * (len(told) - 1) + [True]
     whole = bytearray(path.read_bytes())
     whole[(page - 1) * size : page * size] = b"\x55" * size
     path.write_bytes(whole)
