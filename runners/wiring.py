@@ -24,7 +24,7 @@ from agent.window import Learned, Window
 from memory.errors import StoreCorrupt
 from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
-from memory.ports import ChunkStore, Faults
+from memory.ports import ChunkStore
 from memory.recall import Recall
 from memory.records import Step
 from memory.store.check import Checking
@@ -67,7 +67,6 @@ class SessionRequest:
     progress: Callable[[int, int], None] | None = None
     checking: Checking | None = None
     """Told while the store is checked after an exit that was not clean."""
-    faults: Faults | None = None
     backbone: Backbone | None = None
     """Stands in for the configured one: for tests and hosts. The caller closes it."""
 
@@ -103,7 +102,7 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
             _check_dialect(request.config)
             stack.push_async_callback(make_backbone(request.config.backbone, request.environment.variables()).aclose)
         store = await SqliteStore.open(
-            request.folder.store, create=request.config is not None, checking=request.checking, faults=request.faults
+            request.folder.store, create=request.config is not None, checking=request.checking
         )
         stack.push_async_callback(store.aclose)
         await store.claim("run")
