@@ -12,6 +12,7 @@
     │   ├── ContextTooLong       the provider says the prompt is longer than its window
     │   ├── ModelMissing         a local model, or what runs it, is not on this machine
     │   └── ScriptExhausted / ScriptUnused   the strict fake was asked for more, or less, than it was told
+    ├── UnusableTool             a tool whose parameters a dialect cannot write; said when the session is opened
     ├── ParseFailure             a reply that the dialect cannot read; becomes a note that the model can mend
     └── Stop                     the run ends with a named status; carries what must be recorded
 """
@@ -29,6 +30,8 @@ Status: TypeAlias = Literal[
     "refused",
     "model_empty",
     "model_unavailable",
+    "request_rejected",
+    "script_exhausted",
     "auth",
     "context_exhausted",
     "storage_full",
@@ -87,6 +90,9 @@ class AuthFailed(BackboneFault):
 class BadRequest(BackboneFault):
     """The provider refuses the request as such."""
 
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "change in the backbone's settings what the server names, then resume")
+
 
 class ContextTooLong(BackboneFault):
     """The provider says the prompt exceeds its window. ``limit``: tokens, when it said so."""
@@ -103,9 +109,16 @@ class ModelMissing(BackboneFault):
 class ScriptExhausted(BackboneFault):
     """The scripted backbone was called more often than it was told."""
 
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "give it a reply for each call")
+
 
 class ScriptUnused(BackboneFault):
     """The scripted backbone was closed with steps left."""
+
+
+class UnusableTool(AgentFault):
+    """A dialect cannot offer this tool."""
 
 
 class ParseFailure(AgentFault):

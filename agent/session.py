@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from agent.citations import Citation, resolve_citations
 from agent.control.registry import REPEATABLE as CONTROL
-from agent.errors import AgentFault, AuthFailed, BackboneFault, Status
+from agent.errors import AgentFault, AuthFailed, BackboneFault, BadRequest, ScriptExhausted, Status
 from agent.events import Finished
 from agent.loop import Loop
 from memory.errors import BudgetTooSmall, ContextExhausted, MemoryFault, StoreBusy, StoreFault, StoreFull
@@ -185,6 +185,8 @@ _STATUS: Mapping[type[Exception], Status] = {
     StoreBusy: "store_busy",
     StoreFault: "storage_failed",
     AuthFailed: "auth",
+    BadRequest: "request_rejected",
+    ScriptExhausted: "script_exhausted",
     BackboneFault: "model_unavailable",
 }
 """In this order: the first that fits."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.dialects.base import Decision, Situation
 from agent.dialects.legal import legal_schema, violation
+from agent.dialects.refs import inlined
 from agent.errors import ParseFailure
 from memory.chunking import arguments_text
 from memory.frame import HEADER, defuse
@@ -82,6 +83,9 @@ class GuidedDialect:
         self._question = ""
 
     def step_format(self, tools: Sequence[ToolSpec]) -> StepFormat:
+        """Raises UnusableTool."""
+        for tool in tools:
+            inlined(tool)
         return GuidedFormat(tools, small=self._small)
 
     def request(self, context: Context, tools: Sequence[ToolSpec], situation: Situation) -> Request:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.dialects.base import Situation
+from agent.dialects.refs import inlined
 from memory.records import JsonValue, ToolSpec
 
 MAX_URLS = 64
@@ -171,7 +172,7 @@ def _branch(name: str, offered: Mapping[str, ToolSpec], situation: Situation) ->
         case "glimpse":
             fields = {"chunk_id": {"type": "string", "enum": list(_glimpses(situation))}}
         case _:
-            parameters = offered[name].parameters
+            parameters = inlined(offered[name])
             properties = parameters.get("properties")
             fields = dict(properties) if isinstance(properties, dict) else {}
             names = parameters.get("required")

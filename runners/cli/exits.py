@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from agent.errors import AgentFault, AuthFailed, ModelMissing, Status, Stop
+from agent.errors import AgentFault, AuthFailed, ModelMissing, Status, Stop, UnusableTool
 from memory.errors import BudgetTooSmall, MemoryFault, NotStored
 from runners.errors import ConfigError, RunnerFault
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 Fault: TypeAlias = MemoryFault | AgentFault | RunnerFault
 FAULTS: tuple[type[Fault], ...] = (MemoryFault, AgentFault, RunnerFault)
-_BAD_INPUT = (RunnerFault, BudgetTooSmall, NotStored, AuthFailed, ModelMissing)
+_BAD_INPUT = (RunnerFault, BudgetTooSmall, NotStored, AuthFailed, ModelMissing, UnusableTool)
 
 
 def status_code(status: Status) -> int:

@@ -9,7 +9,15 @@ import pytest
 
 from agent.backbones.base import UnparsedCall
 from agent.backbones.scripted import ScriptedBackbone
-from agent.errors import AuthFailed, BadRequest, BrokenStream, ContextTooLong, RateLimited, Unavailable
+from agent.errors import (
+    AuthFailed,
+    BadRequest,
+    BrokenStream,
+    ContextTooLong,
+    RateLimited,
+    ScriptExhausted,
+    Unavailable,
+)
 from agent.events import Finished, ModelReplied, StepCommitted, StepStarted, ToolFinished, ToolStarted
 from agent.limits import LimitsConfig
 from agent.loop import LAST_STEP
@@ -277,7 +285,8 @@ async def test_a_budget_too_small_is_said_before_any_call(path: Path) -> None:
         (Unavailable("connection refused"), "model_unavailable"),
         (RateLimited("429"), "model_unavailable"),
         (BrokenStream("cut"), "model_unavailable"),
-        (BadRequest("400"), "model_unavailable"),
+        (BadRequest("400"), "request_rejected"),
+        (ScriptExhausted("call 9 of 8"), "script_exhausted"),
     ],
 )
 async def test_faults_of_the_model_are_statuses(path: Path, fault: Exception, status: str) -> None:

@@ -70,11 +70,11 @@ async def test_f21_server_errors_are_retried(path: Path, wire: str, status: int)
 @pytest.mark.parametrize(
     ("status", "ended"),
     [
-        (400, "model_unavailable"),
+        (400, "request_rejected"),
         (401, "auth"),
         (403, "auth"),
         (404, "model_unavailable"),
-        (422, "model_unavailable"),
+        (422, "request_rejected"),
     ],
 )
 async def test_f22_what_no_retry_can_mend(path: Path, wire: str, status: int, ended: str) -> None:

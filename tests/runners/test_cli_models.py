@@ -106,7 +106,7 @@ def test_a_price_file_that_is_none(command: Command, corpus: Path) -> None:
         (Turn(status=403, error="no"), "auth", "the key in OPENAI_API_KEY may not use this model"),
         (Turn(status=402, error="no"), "auth", "no credit or quota left"),
         (Turn(status=404, error="The model `m` does not exist"), "model_unavailable", "check the model's name"),
-        (Turn(status=400, error="bad"), "model_unavailable", "answered 400: bad"),
+        (Turn(status=400, error="bad"), "request_rejected", "answered 400: bad (change in the backbone's settings"),
     ],
 )
 def test_what_the_server_says_no_to(command: Command, corpus: Path, turn: Turn, status: str, said: str) -> None:
