@@ -170,8 +170,8 @@ F84 = {
         "import os, time\nfor n in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\ntime.sleep(9)", "raises lost"
     ),
     "unlinked files": Hostile(
-        "import os\nhold = []\nwhile True:\n    f = open('f', 'wb')\n    os.unlink('f')\n"
-        "    f.write(bytes(1 << 20))\n    hold.append(f)",
+        "import os, time\nhold = []\nfor _ in range(40):\n    f = open('f', 'wb')\n    os.unlink('f')\n"
+        "    f.write(bytes(1 << 20))\n    f.flush()\n    hold.append(f)\ntime.sleep(9)",
         "raises lost",
     ),
     "a sparse file": Hostile("open('f', 'wb').truncate(1 << 40)", "raises"),

@@ -14,7 +14,7 @@ import pytest
 from tests.tools.python.conftest import Make
 from tools.python.base import MIB, Limits, SandboxFault, WorkFile
 from tools.python.local import LocalSandbox, detect_sandbox
-from tools.python.mechanisms import Mechanism, available
+from tools.python.mechanisms import UNCONFINED, Mechanism, available
 from tools.python.tree import descendants
 
 WRITE_TO_CHANNEL = """
@@ -329,3 +329,20 @@ async def test_no_isolation_at_all_is_refused() -> None:
         pytest.skip("NO ISOLATION on this host: the sandbox goes untested")
     with pytest.raises(SandboxFault):
         await LocalSandbox(Mechanism("none", True, lambda *_: ["/usr/bin/env"])).start()
+
+
+async def test_level_0_has_limits_and_an_end() -> None:
+    """No isolation; but still a bare environment, a folder of its own, and an end of every process."""
+    sandbox = LocalSandbox(UNCONFINED, limits=Limits(memory=256 * MIB))
+    try:
+        result = await sandbox.execute("import os\nopen('a', 'w').close()\n(sorted(os.environ), os.getcwd())", 10)
+        assert "LONGSTRIDE" not in (result.value_repr or "LONGSTRIDE")
+        assert (await sandbox.execute("bytearray(1 << 30)", 5)).error is not None
+        code = "import os, time\nif not os.fork():\n    os.setsid()\n    os.fork()\n    time.sleep(600)\n"
+        await sandbox.execute(code, 5)
+        pids = processes(sandbox)
+        late = await sandbox.execute("print('half')\nwhile True: pass", 0.5)
+        assert late.timed_out and late.stdout == "half\n"
+        await until(lambda: not [pid for pid in pids if alive(pid)])
+    finally:
+        await sandbox.aclose()

@@ -7,23 +7,28 @@ import struct
 
 import pytest
 
-from tools.python.seccomp import denied, program, supported
+from tools.python.seccomp import OWN_PID, Surroundings, denied, pretended, program, supported
+from tools.python.seccomp_tables import SPECIAL
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 OTHER = {"x86_64": "aarch64", "aarch64": "x86_64"}
+ALONE = Surroundings()
 SOCKET, CLONE = {"x86_64": 41, "aarch64": 198}, {"x86_64": 56, "aarch64": 220}
 
 
-def decide(machine: str, number: int, argument: int = 0, arch: int | None = None) -> int:
-    data = struct.pack("=IIQQ", number, ARCH[machine] if arch is None else arch, 0, argument)
-    code = program(machine)
+def decide(machine: str, number: int, *arguments: int, arch: int | None = None, around: Surroundings = ALONE) -> int:
+    padded = (*arguments, 0, 0, 0)[:3]
+    data = struct.pack("=IIQQQQ", number, ARCH[machine] if arch is None else arch, 0, *padded)
+    code = program(machine, around)
     at, register = 0, 0
     while True:
         operation, yes, no, value = struct.unpack_from("=HBBI", code, at * 8)
         at += 1
         if operation == 0x20:
             (register,) = struct.unpack_from("=I", data, value)
+        elif operation == 0x54:
+            register &= value
         elif operation == 0x06:
             return int(value)
         else:
@@ -69,3 +74,53 @@ def test_other_architectures_are_not_supported() -> None:
     assert not supported("riscv64")
     with pytest.raises(KeyError):
         program("riscv64")
+
+
+SHARED = Surroundings(namespaces=True)
+USER = Surroundings(namespaces=True, user=True)
+ALL = Surroundings(namespaces=True, user=True, signals=True)
+REFUSED = ERRNO | errno.EPERM
+
+
+@pytest.mark.parametrize("machine", ARCH)
+@pytest.mark.parametrize("around", [SHARED, USER, ALL])
+def test_what_is_shared_with_the_host_is_denied(machine: str, around: Surroundings) -> None:
+    for name, number in denied(machine, around).items():
+        assert decide(machine, number, around=around) == REFUSED, name
+    for name, number in pretended(machine, around).items():
+        assert decide(machine, number, around=around) == ERRNO, name
+    assert ("fchown" in denied(machine, around)) == (around is not SHARED)
+    assert bool(pretended(machine, around)) == (around is not SHARED)
+    assert decide(machine, SOCKET[machine], 1, around=around) == REFUSED
+    assert decide(machine, CLONE[machine], 17, around=around) == ALLOW
+    assert decide(machine, CLONE[machine], 0x10000011, around=around) == REFUSED
+
+
+def call(machine: str, name: str, *arguments: int, around: Surroundings = SHARED) -> int:
+    return decide(machine, SPECIAL[name][0 if machine == "x86_64" else 1] or 0, *arguments, around=around)
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_pairs_of_streams_and_ones_own_limits(machine: str) -> None:
+    assert call(machine, "socketpair", 1, 1) == ALLOW
+    assert call(machine, "socketpair", 1, 1 | 0o2000000) == ALLOW  # SOCK_CLOEXEC
+    for family, kind in ((1, 2), (1, 5), (1, 3), (2, 1), (30, 1)):
+        assert call(machine, "socketpair", family, kind) == REFUSED
+    assert call(machine, "prlimit64", 0) == ALLOW
+    assert call(machine, "prlimit64", 4711) == REFUSED
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_times_are_never_set(machine: str) -> None:
+    assert call(machine, "utimensat", 0, 0, 0) == REFUSED
+    assert call(machine, "utimensat", 0, 0, 0x7FFF0000) == ERRNO
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_signals_stay_inside_where_nothing_else_keeps_them(machine: str) -> None:
+    for name, alone in (("kill", ALLOW), ("tgkill", ALLOW)):
+        assert call(machine, name, 4711, around=USER) == alone
+        assert call(machine, name, OWN_PID, around=ALL) == ALLOW
+        for target in (1, 4711, 0xFFFFFFFF):
+            assert call(machine, name, target, around=ALL) == REFUSED
+    assert call(machine, "kill", 0, around=ALL) == ALLOW
