@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import lru_cache
 
 from agent.backbones.base import Backbone
 from agent.backbones.factory import BackboneConfig, make_backbone
 from agent.pricing import Priced, Prices
 from agent.spending import Spending
 from memory.encoders.cache import CachedEncoder, KeyCache
-from memory.encoders.factory import make_encoder
+from memory.encoders.factory import EncoderConfig, make_encoder
 from memory.ports import BlockMaker, ChunkStore, Clock, Encoder, TokenCounter
 from memory.summaries.build import build_worker
 from memory.summaries.ranges import build_blocks
@@ -35,11 +36,18 @@ def priced_backbone(config: BackboneConfig, environment: Environment) -> Backbon
 
 
 def cached_encoder(config: RunConfig, environment: Environment, stack: AsyncExitStack) -> Encoder:
-    """The encoder over the user's cache of keys, which ``stack`` closes."""
+    """The encoder over the user's cache of keys, which ``stack`` closes. Sessions of one process share its weights."""
     key = environment.secret(ENCODER_KEY) if config.encoder.kind == "http" else None
     cache = KeyCache(environment.home / "cache" / "keys.sqlite")
     stack.callback(cache.close)
-    return CachedEncoder(make_encoder(config.encoder, api_key=key), cache)
+    return CachedEncoder(_loaded(config.encoder, key), cache)
+
+
+@lru_cache(maxsize=2)
+def _loaded(config: EncoderConfig, api_key: str | None) -> Encoder:
+    """Loaded once for all sessions: encoders hold no state of a session, and those that must not be used by two threads
+    at once see to that themselves. Raises EncoderFault."""
+    return make_encoder(config, api_key=api_key)
 
 
 def summarisers(

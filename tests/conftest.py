@@ -55,6 +55,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for missing in ("NO MOUNT NAMESPACES", "NO C COMPILER"):
         if any(missing in str(report.longrepr) for report in skipped):
             terminalreporter.write_line(f"{missing}: some faults of disks were not tested", red=True, bold=True)
+    if any("NO EXTRA" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line("NO EXTRA: Ray, Inspect or parquet were not tested", red=True, bold=True)
     if dataless:
         terminalreporter.write_line(f"NO DATA: {dataless} tests skipped, set LONGSTRIDE_DATA", red=True, bold=True)
 

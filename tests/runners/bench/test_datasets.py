@@ -107,8 +107,8 @@ def test_gaia_scores_the_final_line_without_citations(tmp_path: Path) -> None:
 
 
 def test_gaia_as_parquet(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="NO EXTRA: pyarrow is not installed")
+    pyarrow = pytest.importorskip("pyarrow", reason="NO EXTRA: pyarrow is not installed")
     folder = made.gaia(tmp_path)
     rows = [json.loads(line) for line in (folder / "metadata.jsonl").read_text().splitlines()]
     for row in rows:

@@ -70,7 +70,8 @@ model = get_model("mockllm/model", custom_outputs=outputs)
 sample = log.samples[0]
 (score,) = sample.scores.values()
 print(json.dumps({"status": log.status, "score": score.value, "about": sample.metadata,
-                  "calls": sum(event.event == "model" for event in sample.events), "error": str(log.error or sample.error or "")}))
+                  "calls": sum(event.event == "model" for event in sample.events),
+                  "error": str(log.error or sample.error or "")}))
 """
 
 
