@@ -1,4 +1,4 @@
-"""A tool's parameters without ``$ref``: for dialects that put them into a schema of their own, where it leads nowhere."""
+"""Parameters of a tool without ``$ref``, for dialects that put them into a schema of their own."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from runners.cli import (
     fork,
     mcp_server,
     memory,
+    memory_eval,
     models,
     policies,
     replay,
@@ -28,7 +29,7 @@ from runners.cli import (
     show,
     tool,
 )
-from runners.cli.exits import DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
+from runners.cli.exits import BAD_INPUT, DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     run.run,
@@ -38,12 +39,16 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     tool.tool,
     policies.policies,
     replay.replay,
+    memory_eval.memory_eval,
     fit_profile.fit_profile,
     models.models,
     doctor.doctor,
     dev_server.dev_server,
     mcp_server.mcp,
 )
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[2]
+"""click's root of errors; typer brings click along, inside or beside itself."""
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
     "bench": ("Benchmarks: run, resume, score, report, compare, submit, export.", bench.BENCH),
@@ -78,16 +83,29 @@ def make_app() -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Anything that is no fault of ours propagates with its traceback."""
     try:
-        make_app()(args=arguments, prog_name="longstride")
+        code = make_app()(args=arguments, prog_name="longstride", standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else DONE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except _UsageError as error:
+        return _bad_usage(error)
     except FAULTS as fault:
         for line in fault_lines(fault):
             sys.stderr.write(f"longstride: {line}\n")
         return fault_code(fault)
-    return DONE
+    return code if isinstance(code, int) else DONE
+
+
+def _bad_usage(error: Any) -> int:
+    """What the command line itself is wrong about, in one line; a command that says nothing at all gets its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        about = error.ctx.command_path if getattr(error, "ctx", None) else "longstride"
+        said = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
+        sys.stderr.write(f"longstride: {said} (`{about} --help` explains it)\n")
+    return BAD_INPUT
 
 
 def run_command() -> None:
