@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +47,12 @@ async def make(mechanism: Mechanism) -> AsyncIterator[Make]:
 @pytest.fixture
 def sandbox(make: Make) -> LocalSandbox:
     return make()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp(prefix="longstride-test-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)

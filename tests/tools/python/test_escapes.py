@@ -27,13 +27,10 @@ USER = 61_234
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+def host(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """What keeps the code out must not be the mode of a folder."""
     monkeypatch.setenv("LONGSTRIDE_CANARY", "canary")
-    for folder in (tmp_path, *tmp_path.parents):  # what keeps the code out must not be the mode of a folder
-        if folder.name.startswith("pytest-"):
-            folder.chmod(0o755)
-    tmp_path.chmod(0o777)
-    with reachable(tmp_path) as made:
+    with reachable(open_folder) as made:
         yield made
 
 
@@ -53,13 +50,11 @@ async def test_f85_f86_f87_no_way_out(sandbox: LocalSandbox, host: Host) -> None
     ("name", "abi"),
     [("Landlock", 0), ("Landlock", 3), ("bubblewrap", 0), pytest.param("namespaces", 0, marks=pytest.mark.nightly)],
 )
-def test_no_way_out_for_the_code_of_an_ordinary_user(
-    name: str, abi: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_way_out_for_the_code_of_an_ordinary_user(name: str, abi: int, open_folder: Path) -> None:
     """With the user's own files, processes and rights in reach. ``abi``: an older Landlock, which lets signals out."""
-    setpriv, python = shutil.which("setpriv"), "/usr/bin/python3"
+    setpriv, python = shutil.which("setpriv"), shutil.which("python3", path="/usr/bin")
     site = Path(numpy.__file__).parent.parent
-    if os.geteuid() != 0 or setpriv is None or not open_to_all(str(site)) or not open_to_all(str(REPOSITORY)):
+    if os.geteuid() != 0 or not setpriv or not python or not all(map(open_to_all, (str(site), str(REPOSITORY)))):
         pytest.skip("NO OTHER USER: the sandbox of an ordinary user goes untested")
     asked = "import sys; print(*sys.version_info[:2])"
     version = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False).stdout.split()
@@ -67,30 +62,25 @@ def test_no_way_out_for_the_code_of_an_ordinary_user(
         pytest.skip("NO OTHER USER: the system's Python is of another version")
     if name == "Landlock" and kernel_abi() < max(abi, SIGNALS_ABI):
         pytest.skip("NO ISOLATION by this Landlock on this host")
-    folder = Path("/tmp") / f"longstride-test-user-{os.getpid()}-{name}-{abi}"
-    folder.mkdir()
-    os.chown(folder, USER, USER)
-    try:
-        ran = subprocess.run(
-            [
-                *(setpriv, f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
-                *(python, "-B", "-m", "tests.tools.python.as_user", name, str(abi), str(folder)),
-            ],
-            env={"PYTHONPATH": f"{REPOSITORY}:{site}", "HOME": str(folder), "LONGSTRIDE_CANARY": "canary"},
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (folder / "canary").read_text() == "canary"
-    finally:
-        shutil.rmtree(folder)
+    os.chown(open_folder, USER, USER)
+    ran = subprocess.run(
+        [
+            *(setpriv, f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
+            *(python, "-B", "-m", "tests.tools.python.as_user", name, str(abi), str(open_folder)),
+        ],
+        env={"PYTHONPATH": f"{REPOSITORY}:{site}", "HOME": str(open_folder), "LONGSTRIDE_CANARY": "canary"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     if "skip" in found:
         pytest.skip(f"NO ISOLATION by {name} for an ordinary user: {found['skip']}")
     LEVELS.append(f"level {found['level']} by {name}, ordinary user: {found['figures']}")
     assert (found["escaped"], found["survivors"], found["late"]) == ({}, [], {})
+    assert (open_folder / "canary").read_text() == "canary"
 
 
 WOULD = (

@@ -237,13 +237,10 @@ async def test_f83_code_that_writes_without_end(small: LocalSandbox) -> None:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where working folders are made: a folder of the test's own, open to every user."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder == tmp_path or folder.name.startswith("pytest-"):
-            folder.chmod(0o755)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+def places(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where working folders are made: a folder of the test's own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(open_folder))
+    return open_folder
 
 
 async def test_f84_code_that_fills_the_disk(small: LocalSandbox, places: Path) -> None:
