@@ -62,6 +62,7 @@ def _cost(made: BenchReport, folder: Path, pyplot: ModuleType) -> list[Path]:
     for effort in made.efforts:
         row = scores[effort.policy]
         axis.errorbar([effort.context_tokens], [row.value], yerr=_errors([row]), fmt="o", label=effort.policy)
+    axis.set_xlim(left=0)
     axis.set_xlabel("context tokens per question")
     axis.set_ylabel(made.deciding.replace("_", " "))
     axis.legend(fontsize=7)

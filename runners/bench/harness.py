@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
@@ -22,6 +23,7 @@ from runners.bench.tasks import Answered, Benchmark, Dataset, Task
 from runners.bench.trajectories import keep_trajectory, trial_path
 from runners.bench.trial import Trial
 from runners.environment import Environment
+from runners.errors import UsageFault
 
 IN_A_ROW = 5
 """Trials that end one after another without a result, after which the run stops: what fails them will not go away."""
@@ -80,11 +82,13 @@ async def run(job: Job, executor: Executor) -> Ran:
 
     Interrupted at any time, the same call goes on: finished trials are not run again, others from their last step.
     """
-    place = private_folder(job.out) if job.volatile else job.sessions or job.out / "sessions"
+    place = private_folder(job.out, job.plan.shard) if job.volatile else job.sessions or job.out / "sessions"
     environment = private_environment(job.environment, place) if job.volatile else job.environment
     results = Results(job.out, job.plan)
     try:
         todo = [key for key in job.plan.trial_keys() if not results.finished(key)]
+        if todo:
+            await _index(job, environment)
         ran = await _run(job, executor, results, [_trial(job, key, place) for key in todo], environment)
         if job.volatile and all(map(results.finished, job.plan.trial_keys())):
             discard(place)
@@ -93,6 +97,21 @@ async def run(job: Job, executor: Executor) -> Ran:
     if job.benchmark.private:
         expect_no_leak([job.out], job.dataset.tasks)
     return ran
+
+
+async def _index(job: Job, environment: Environment) -> None:
+    """Index the corpus once, before several trials would do it at the same time. Raises UsageFault."""
+    corpus = job.plan.corpus or job.dataset.corpus
+    if corpus is None:
+        return
+    from tools.search.base import CorpusFault
+    from tools.search.corpus import LocalCorpus
+
+    try:
+        opened = await asyncio.to_thread(LocalCorpus.open, corpus, environment.home / "cache" / "corpora")
+    except CorpusFault as fault:
+        raise UsageFault(str(fault), hint=fault.hint) from fault
+    await opened.aclose()
 
 
 async def _run(job: Job, executor: Executor, results: Results, trials: list[Trial], environment: Environment) -> Ran:

@@ -103,6 +103,8 @@ def check_same(plans: Sequence[RunPlan], new: RunPlan, where: str) -> None:
         )
     if new.options != first.options:
         raise UsageFault(f"{where}: options of the dataset were {first.options}, now {new.options}", hint=elsewhere)
+    if new.corpus != first.corpus:
+        raise UsageFault(f"{where}: the corpus was {first.corpus}, now {new.corpus}", hint=elsewhere)
     known = {variant.label: variant for plan in plans for variant in plan.variants}
     for variant in new.variants:
         old = known.get(variant.label)

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,20 +62,20 @@ class Sealer:
         return replace(row, extracted=self.seal(row.extracted), reason=self.seal(row.reason))
 
 
-def private_folder(out: Path) -> Path:
-    """Where the sessions of a private run live, the same for the same ``out``; made when it is not there.
+def private_folder(out: Path, shard: tuple[int, int] = (1, 1)) -> Path:
+    """Where the sessions of a private run live, the same for the same ``out`` and shard; made when it is not there.
 
     Raises UsageFault when it is somebody else's.
     """
-    name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
-    if TMPFS.is_dir() and os.access(TMPFS, os.W_OK):
-        folder = TMPFS / f"longstride-{os.getuid()}" / name
-    else:
+    name = hashlib.sha256(f"{out.resolve()} {shard}".encode()).hexdigest()[:16]
+    root = TMPFS
+    if not (TMPFS.is_dir() and os.access(TMPFS, os.W_OK)):
         _log.warning("there is no memory file system here: sessions of this run are on the disk while they last")
-        folder = out / "private"
+        root = Path(tempfile.gettempdir())
+    folder = root / f"longstride-{os.getuid()}" / name
     for path in (folder.parent, folder):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path != out and (path.is_symlink() or path.stat().st_uid != os.getuid()):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if path.is_symlink() or path.stat().st_uid != os.getuid():
             raise UsageFault(f"{path} belongs to somebody else", hint="name a folder: --sessions DIR")
     folder.chmod(0o700)
     return folder

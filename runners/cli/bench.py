@@ -192,8 +192,12 @@ def _work(job: Job, executor: str, concurrency: int, address: str | None, json_f
         chosen = RayExecutor(concurrency, address)
     else:
         chosen = LocalExecutor(concurrency)
-    with watch(job, quiet=quiet) as watched:
-        ran: Ran = asyncio.run(run_job(watched, chosen))
+    try:
+        with watch(job, quiet=quiet) as watched:
+            ran: Ran = asyncio.run(run_job(watched, chosen))
+    except KeyboardInterrupt:
+        typer.echo(f"\ninterrupted; go on with: longstride bench resume {job.out}", err=True)
+        raise
     if json_file:
         write_json(as_json(ran), json_file)
     if json_file != "-":

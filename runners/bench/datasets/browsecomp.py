@@ -35,8 +35,9 @@ def _load(path: Path, options: Options, *, chinese: bool) -> Dataset:
         where = f"{file}: row {at + 1}"
         question = opened(row, problem, sha_key, where)
         subject = row.get(topic)
-        if chinese and subject:
-            subject = opened(row, topic, sha_key, where)
+        if chinese:  # encrypted too, and a row of the report would tell it
+            told = subject and options.get("topics", "").lower() == "true"
+            subject = opened(row, topic, sha_key, where) if told else None
         tasks.append(
             Task(
                 id=str(at),
@@ -76,6 +77,7 @@ BROWSECOMP_ZH = Benchmark(
     official=official,
     judge=CHINESE_FIELDS,
     judged=True,
+    options={"topics": "true gives rows by topic, whose names are encrypted in the data"},
     confident=True,
     final=exact_answer,
 )

@@ -1,4 +1,7 @@
-"""Killed with -9 at random moments and begun again: the results are those of a run that was left alone."""
+"""Killed with -9 at random moments and begun again: the results are those of a run that was left alone.
+
+Four to five minutes on two busy cores.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,6 @@ import pytest
 from runners.devserver.model_server import ModelServer, ScriptedTurn, WireRequest
 from tests.runners.bench import made
 from tests.runners.command import ROOT, Command
-
-COST_S = 240
-"""About what all of these take on two busy cores."""
 
 
 def kill_around(command: Command, results: Path, kills: int, most: int, linger: float, *arguments: str) -> Any:

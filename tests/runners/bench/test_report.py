@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
 
@@ -11,17 +12,17 @@ import pytest
 
 from agent.errors import Status
 from memory.records import Usage
-from runners.bench.datasets.registry import benchmark, load
+from runners.bench.datasets.registry import BENCHMARKS, benchmark, load
 from runners.bench.figures import draw
 from runners.bench.render import grids, markdown, page, tables_of
-from runners.bench.report import BenchReport, pass_at, report, to_json
+from runners.bench.report import BenchReport, EffortRow, PairRow, RepeatRow, ScoreRow, pass_at, report, to_json
 from runners.bench.results import Results
 from runners.bench.rows import RunPlan, TrialRow, Variant
 from runners.bench.tally import majority, tally
 from runners.errors import UsageFault
 from runners.replay.readers.files import read_files
 from tests.runners.bench import made
-from tests.runners.command import Command
+from tests.runners.command import ROOT, Command
 
 TASKS = ("q0", "q1", "q2", "q3")
 RIGHT = {"react": (1, 0, 0, 0), "pace": (1, 1, 0, 0)}
@@ -195,3 +196,16 @@ def test_exports_are_read_back(command: Command, tmp_path: Path) -> None:
         assert len(read_files(files).recordings) == 2
     inside = command("bench", "export", str(out), "--to", str(out / "x"), report=False)
     assert (inside.code, "is inside the run" in inside.error) == (2, True)
+
+
+@pytest.mark.parametrize("kind", [BenchReport, ScoreRow, PairRow, RepeatRow, EffortRow])
+def test_every_field_is_documented(kind: type) -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    assert not [field.name for field in fields(kind) if f"`{field.name}" not in page]
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_and_option_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    assert f"`{name}`" in page
+    assert not [option for option in BENCHMARKS[name].options if f"`{option}=" not in page]

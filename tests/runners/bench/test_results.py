@@ -70,6 +70,7 @@ def test_shards_have_files_of_their_own_and_cover_the_work_once(tmp_path: Path) 
     [
         ({"dataset": "d2"}, "the dataset has changed: d1 then, d2 now"),
         ({"benchmark": "gaia"}, "holds results of multihop, not of gaia"),
+        ({"corpus": "pages"}, "the corpus was None, now pages"),
         ({"options": {"set": "musique"}}, "options of the dataset"),
         (
             {"variants": (replace(PACE, config_hash="h9", config='{"policy": {"name": "pace", "tau": 0.5}}'),)},

@@ -110,8 +110,9 @@ class Flaky(made.Answering):
     """Fails the first call for one question."""
 
     def __call__(self, request: WireRequest) -> ScriptedTurn:
-        if "Borgund" in made.texts_of(request) and not any("Borgund" in question for question in self.asked):
-            self.asked.append("Borgund")
+        question = "Who built the lighthouse of Borgund?"  # the name alone may stand in other questions' results
+        if question in made.texts_of(request) and question not in self.asked:
+            self.asked.append(question)
             return Turn(status=500, error="overloaded")
         return super().__call__(request)
 
