@@ -114,7 +114,9 @@ async def _judged(
         graded.grades[found.grade] += 1
         if found.grade == "ungraded":
             sealer = Sealer.of(tasks[trial.task], job.dataset, private=job.benchmark.private)
-            graded.reasons[sealer.open(found.reason)] += 1
+            why = sealer.open(found.reason)
+            # what a provider says may repeat the question
+            graded.reasons[why.partition(":")[0] if job.benchmark.private else why] += 1
 
 
 def _wanted(job: GradeJob, scores: Scores, task: Task, row: TrialRow) -> bool:

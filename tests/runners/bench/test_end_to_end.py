@@ -174,6 +174,25 @@ def test_a_private_run_is_taken_up_from_memory(command: Command, tmp_path: Path,
     assert not memory.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "path"), [("browsecomp-zh", "bench/browsecomp-zh"), ("xbench-deepsearch", "bench/xbench")]
+)
+def test_published_questions_leave_nothing_behind(
+    command: Command, tmp_path: Path, data_dir: Path, corpus: Path, memory: Path, name: str, path: str
+) -> None:
+    """Two real questions run, scored, reported and exported: everything below the test's folder is scanned for all."""
+    data, out = data_dir / path, tmp_path / "out"
+    options = ("--corpus", str(corpus), "--limit", "2", "-c", "limits.max_steps=3", "-q")
+    assert command("bench", "run", name, "--data", str(data), "--out", str(out), *options).report["done"] == 2
+    assert command("bench", "score", str(out)).code == 0
+    assert command("bench", "report", str(out), "--markdown", "r.md", "--html", "r.html", "--csv", "csv").code == 0
+    for form in ("alibaba", "openai", "atif"):
+        assert command("bench", "export", str(out), "--format", form, "--to", "to", report=False).code == 0
+    assert (tmp_path / "to" / "pace" / "iter1.jsonl").is_file()
+    assert scan([tmp_path], load(benchmark(name), data, {}).tasks) == []
+    assert not memory.exists()
+
+
 def test_a_leak_is_an_error(command: Command, tmp_path: Path, corpus: Path, memory: Path) -> None:
     data, out = made.browsecomp(tmp_path / "data" / "browse.csv"), tmp_path / "out"
     out.mkdir()

@@ -12,7 +12,7 @@ from memory.records import Reply, Usage
 from runners.devserver.model_server import ModelServer, ScriptedTurn, WireRequest
 from runners.devserver.wire import Turn
 from tests.runners.bench import made
-from tests.runners.command import Command
+from tests.runners.command import Command, interrupt
 
 QUESTIONS = {f"Who built the lighthouse of {made.town(at)}?": f"{made.town(at)} Andersen" for at in range(4)}
 
@@ -137,6 +137,27 @@ def test_a_provider_that_stays_away_stops_the_run(command: Command, tmp_path: Pa
         ended = command(*arguments(data, out, *served))
     assert ended.report["stopped"] == "5 trials in a row gave no result (model_unavailable)"
     assert len(made.rows_of(out)) == 5
+
+
+def test_a_key_that_is_not_accepted_stops_the_run(command: Command, tmp_path: Path) -> None:
+    data, out = made.multihop(tmp_path / "data", 4), tmp_path / "out"
+    with ModelServer(lambda _: Turn(status=401, error="bad key")) as server:
+        served = ("--backbone", str(made.backbone(tmp_path, server.url)), "--concurrency", "1")
+        ended = command(*arguments(data, out, *served))
+    assert (ended.code, ended.report["stopped"]) == (1, "the provider does not accept the key")
+    assert [row["status"] for row in made.rows_of(out)] == ["auth"]
+
+
+def test_ctrl_c_says_how_to_go_on(command: Command, tmp_path: Path) -> None:
+    data, out = made.multihop(tmp_path / "data"), tmp_path / "out"
+    with ModelServer(lambda _: Turn(Reply("x"), hang_after=0), allow_unused=True) as server:
+        served = ("--backbone", str(made.backbone(tmp_path, server.url)))
+        process = command.start(*arguments(data, out, *served))
+        assert server.reached.wait(60)
+        ended = interrupt(process)
+    assert ended.code == 130
+    assert f"longstride bench resume {out}" in ended.err
+    assert made.rows_of(out) == []
 
 
 def test_the_limit_of_money(command: Command, tmp_path: Path) -> None:
