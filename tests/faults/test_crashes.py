@@ -117,7 +117,8 @@ def test_every_named_point(zygote: Zygote, disk: Path, whole: dict[str, Uninterr
     rng = random.Random(3)
     places: dict[str, list[int]] = {}
     for (point, _), nth in occasions(whole[FOLDING].points).items():
-        places.setdefault(point, []).append(nth)
+        if not point.startswith("event:"):  # these lie between two others
+            places.setdefault(point, []).append(nth)
     assert {f"{name}:{when}" for name in WRITES for when in ("begun", "written", "committed")} <= set(places)
     for point, times in sorted(places.items()):
         crash(zygote, disk, whole[FOLDING], point, rng.choice(times))
