@@ -14,6 +14,8 @@ from runners.replay.figures import plotting, save
 def draw(made: BenchReport, folder: Path) -> list[Path]:
     """Every figure that the report has the data for, as PNG and SVG; the files. Raises UsageFault."""
     pyplot = plotting()
+    if not any(row.measure == made.deciding for row in made.scores):
+        return []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [*_scores(made, folder, pyplot), *_pairs(made, folder, pyplot), *_cost(made, folder, pyplot),
@@ -59,7 +61,7 @@ def _pairs(made: BenchReport, folder: Path, pyplot: ModuleType) -> list[Path]:
 def _cost(made: BenchReport, folder: Path, pyplot: ModuleType) -> list[Path]:
     scores = {row.policy: row for row in made.scores if row.measure == made.deciding and row.stratum == ALL}
     figure, axis = pyplot.subplots(figsize=(4.6, 3.4))
-    for effort in made.efforts:
+    for effort in (each for each in made.efforts if each.policy in scores):
         row = scores[effort.policy]
         axis.errorbar([effort.context_tokens], [row.value], yerr=_errors([row]), fmt="o", label=effort.policy)
     axis.set_xlim(left=0)

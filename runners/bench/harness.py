@@ -187,6 +187,7 @@ def progress(job: Job, rows: Mapping[TrialKey, TrialRow], last: TrialRow | None 
 
 
 def _mean(rows: list[TrialRow], label: str, measure: str) -> float | None:
-    mine = [row for row in rows if row.policy == label]
+    """A trial without a result counts 0; a finished one without measures has no gold to be held against."""
+    mine = [row for row in rows if row.policy == label and (row.measures or not row.finished)]
     scored = any(measure in row.measures for row in mine)
     return sum(row.measures.get(measure, 0.0) for row in mine) / len(mine) if scored else None

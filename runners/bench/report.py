@@ -180,11 +180,11 @@ def _pairs(tally: Tally, there: Sequence[Trials], base: Trials, seed: int) -> li
 
 def _repeats(tally: Tally, trials: Trials) -> list[RepeatRow]:
     values = trials.values(tally.deciding)
-    most = min(map(len, values.values()))
+    most = min(map(len, values.values()), default=0)
     if most < 2:
         return []
     answers: dict[str, list[tuple[str, float]]] = {}
-    for row in trials.rows:
+    for row in (row for row in trials.rows if row.task in values):
         value = trials.measures[row.key].get(tally.deciding, 0.0)
         answers.setdefault(row.task, []).append((tally.benchmark.final(row.answer), value))
     rows = []

@@ -30,10 +30,11 @@ class Trials:
     planned: int = 0
 
     def values(self, measure: str, tasks: Mapping[str, object] | None = None) -> dict[str, list[float]]:
-        """Question -> its rollouts, of the questions in ``tasks`` (None: all). What has no value counts 0."""
+        """Question -> its rollouts, of the questions in ``tasks`` (None: all). What has no value counts 0; a question
+        whose answer the split keeps to itself has no measures, and is left out."""
         found: dict[str, list[float]] = {}
         for row in self.rows:
-            if tasks is None or row.task in tasks:
+            if (tasks is None or row.task in tasks) and self.measures[row.key]:
                 found.setdefault(row.task, []).append(self.measures[row.key].get(measure, 0.0))
         return found
 
@@ -123,7 +124,10 @@ def _trials(
         row = opened(sealed, sealer)
         rows.append(row)
         named = answer_hash(row.answer, sealer.password)
-        measures[row.key] = official_measures(benchmark, tasks[row.task], row)
+        task = tasks[row.task]
+        measures[row.key] = official_measures(benchmark, task, row)
+        if not (task.golds or task.table):
+            continue
         grade = grades.get((row.key, judge))
         if judge and (grade is None or grade.answer_hash != named):
             grade = GradeRow(row.policy, row.task, row.rollout, judge, "ungraded", reason="not judged yet")

@@ -66,7 +66,7 @@ def test_gaia(command: Command, tmp_path: Path, corpus: Path) -> None:
     with ModelServer(made.Answering(GAIA)) as server:
         served = ("--backbone", str(made.backbone(tmp_path, server.url)), "--corpus", str(corpus), "-q")
         ended = command("bench", "run", "gaia", "--data", str(data), "--out", str(out), *served)
-        assert (ended.code, ended.report["done"], ended.report["scores"]) == (0, 3, {"pace": pytest.approx(1 / 3)})
+        assert (ended.code, ended.report["done"], ended.report["scores"]) == (0, 3, {"pace": 0.5})
     rows = {row["task"]: row for row in made.rows_of(out)}
     assert rows["t-1"]["measures"] == {"quasi_exact": 1}
     assert rows["t-2"]["measures"] == {"quasi_exact": 0}  # the right towns in the wrong order
@@ -78,6 +78,10 @@ def test_gaia(command: Command, tmp_path: Path, corpus: Path) -> None:
 
     scored = command("bench", "score", str(out))
     assert (scored.code, scored.report["trials"], scored.report["official"]) == (0, 3, 2)
+    report = command("bench", "report", str(out)).report
+    assert [(s["stratum"], s["n"], s["value"]) for s in report["scores"]] == [
+        ("all", 2, 0.5), ("level 1", 1, 1), ("level 2", 1, 0), ("text only", 1, 0), ("with file", 1, 1),
+    ]  # fmt: skip
     submission = tmp_path / "submission.jsonl"
     assert command("bench", "submit", str(out), "--policy", "pace", "--to", str(submission), report=False).code == 0
     lines = [json.loads(line) for line in submission.read_text("utf-8").splitlines()]
