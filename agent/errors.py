@@ -10,7 +10,7 @@
     │   ├── AuthFailed           401, 403, no key
     │   ├── BadRequest           the provider refuses the request itself
     │   ├── ContextTooLong       the provider says the prompt is longer than its window
-    │   ├── ModelMissing         a local model, or what runs it, is not on this machine
+    │   ├── ModelMissing         a local model, what runs it, or a usable address of a server is not there
     │   └── ScriptExhausted / ScriptUnused   the strict fake was asked for more, or less, than it was told
     ├── UnusableTool             a tool whose parameters a dialect cannot write; said when the session is opened
     ├── ParseFailure             a reply that the dialect cannot read; becomes a note that the model can mend
@@ -103,7 +103,7 @@ class ContextTooLong(BackboneFault):
 
 
 class ModelMissing(BackboneFault):
-    """A local model, or the library that runs it, is not here."""
+    """A local model or the library that runs it is not here, or what names the server is no address."""
 
 
 class ScriptExhausted(BackboneFault):

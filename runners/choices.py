@@ -44,15 +44,21 @@ def choice_layer(kind: Kind, choice: Choice) -> Layer:
     """The file that a name stands for; a name that ends in ``.yaml`` is a path of the user's. Raises ConfigError."""
     name = choice.name
     if name.endswith((".yaml", ".yml")):
-        try:
-            return yaml_layer(Path(name).read_text("utf-8-sig"), name)
-        except OSError as fault:
-            raise ConfigError(f"{choice.origin}: {kind} file {name} cannot be read: {fault.strerror}") from fault
+        return yaml_layer(read_text(Path(name), f"{choice.origin}: {kind} file {name}"), name)
     known = packaged_names(kind)
     if name not in known:
         near = did_you_mean(name, known)
         raise ConfigError(f"{choice.origin}: unknown {kind} {name!r}: choose from {', '.join(known)}{near}")
     return packaged_layer(f"{FOLDERS[kind]}/{name}.yaml")
+
+
+def read_text(path: Path, what: str) -> str:
+    """A configuration file of the user's. Raises ConfigError, in which ``what`` names it."""
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
+        raise ConfigError(f"{what}: cannot be read: {reason}") from fault
 
 
 def split_choices(layer: Layer) -> tuple[dict[str, Choice], Layer]:

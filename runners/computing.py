@@ -10,11 +10,13 @@ from memory.stored import Event
 from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
-from tools.python.base import PythonSandbox, isolation
+from tools.python.base import PythonSandbox, SandboxFault, isolation
+from tools.python.config import PythonConfig
 from tools.python.tool import PythonTool
 
 EVENT = "python"
 NOT_OFFERED = "not offered"
+_ADDRESS = {"sandbox_fusion": "SANDBOX_FUSION_ENDPOINT", "e2b": "E2B_API_URL or E2B_SANDBOX_URL"}
 WHY = "install bubblewrap, or use Linux 6.2 or later; docs/python.md"
 _LOGGER = logging.getLogger(__name__)
 
@@ -23,11 +25,21 @@ async def open_sandbox(config: RunConfig, environment: Environment, *, resumed: 
     """What runs the code, not started; None when the tool is off, or nothing here isolates as asked.
 
     ``resumed``: the session has computed before, and what it computed with is gone. Raises UsageFault where a service
-    is asked for and its address or key is missing.
+    is asked for and its address or key is missing, or no address.
     """
     python = config.python
     if not python.enabled:
         return None
+    try:
+        return await _open(python, environment, resumed)
+    except SandboxFault as fault:
+        raise UsageFault(
+            f"python.where is {python.where}: {fault}", hint=f"set {_ADDRESS.get(python.where, 'python.where')} again"
+        ) from fault
+
+
+async def _open(python: PythonConfig, environment: Environment, resumed: bool) -> PythonSandbox | None:
+    """Raises UsageFault, and SandboxFault for the address of a service that is none."""
     if python.where == "local":
         from tools.python.local import detect_sandbox
 

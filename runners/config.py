@@ -21,7 +21,7 @@ from memory.encoders.factory import EncoderConfig
 from memory.policies.registry import POLICIES
 from memory.records import JsonValue
 from memory.summaries.config import SummaryConfig
-from runners.choices import Choice, Kind, choice_layer, packaged_layer, split_choices
+from runners.choices import Choice, Kind, choice_layer, packaged_layer, read_text, split_choices
 from runners.environment import looks_secret
 from runners.errors import ConfigError
 from runners.layers import Layer, Merged, Tree, did_you_mean, key_paths, merge, option_layer, validated, yaml_layer
@@ -190,12 +190,7 @@ def _policy(section: Mapping[str, JsonValue], merged: Merged, variant: str) -> P
 
 
 def _file_layer(path: Path) -> Layer:
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise ConfigError(f"--config {path}: cannot be read: {reason}") from fault
-    return yaml_layer(text, str(path))
+    return yaml_layer(read_text(path, f"--config {path}"), str(path))
 
 
 def _without_labels(value: JsonValue) -> JsonValue:

@@ -19,6 +19,13 @@ MAX_DIGITS = 300
 MAX_DEPTH, MAX_VALUES = 32, 100_000
 """Of one YAML document, with everything that its aliases repeat."""
 
+_PLAIN = {
+    "model_type": "must hold keys with values of their own",
+    "dict_type": "must hold keys with values of their own",
+    "tuple_type": "must be a list, as in [a, b]",
+}
+"""What pydantic says in the words of Python."""
+
 M = TypeVar("M", bound=BaseModel)
 Tree = dict[str, JsonValue]
 
@@ -93,7 +100,8 @@ def parse_yaml(text: str, origin: str) -> JsonValue:
     except yaml.YAMLError as fault:
         mark = getattr(fault, "problem_mark", None)
         where = f"{origin}:{mark.line + 1}" if mark else origin
-        raise ConfigError(f"{where}: not readable as YAML: {getattr(fault, 'problem', None) or fault}") from fault
+        why = " ".join(str(getattr(fault, "problem", None) or fault).split())
+        raise ConfigError(f"{where}: not readable as YAML: {why}") from fault
     except RecursionError as fault:
         raise ConfigError(f"{origin}: nested too deeply") from fault
     _expect_small(value, origin)
@@ -187,7 +195,7 @@ def _problem(error: Any, part: JsonValue, prefix: tuple[str, ...], merged: Merge
         return f"{origin}: unknown key {key!r}{did_you_mean(key, names)}"
     if error["type"] == "missing":
         return f"{origin}: {'.'.join((*prefix, *map(str, error['loc'])))} is missing"
-    message = error["msg"].removeprefix("Value error, ")
+    message = _PLAIN.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     return f"{origin}: {key}: {message[:1].lower()}{message[1:]} (got {error['input']!r:.80})"
 
 
@@ -209,7 +217,7 @@ def did_you_mean(key: str, names: Sequence[str]) -> str:
     siblings = {name.rpartition(".")[2]: name for name in names if name.rpartition(".")[0] == parent}
     near = [siblings[match] for match in difflib.get_close_matches(last, siblings, n=2)]
     if not near:
-        lasts = {name.rpartition(".")[2]: name for name in names}
+        lasts = {name.rpartition(".")[2]: name for name in reversed(names)}
         near = [lasts[match] for match in difflib.get_close_matches(last, lasts, n=2, cutoff=0.75)]
     return f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 

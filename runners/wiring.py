@@ -119,7 +119,10 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
 
 def _check_dialect(config: RunConfig) -> None:
     if config.backbone.kind == "embedded" and not config.dialect.startswith("guided"):
-        raise ConfigError(f"the embedded backbone is guided: it cannot speak the dialect {config.dialect!r}")
+        raise ConfigError(
+            f"the embedded backbone is guided: it cannot speak the dialect {config.dialect!r}",
+            hint="choose another --backbone, or the dialect guided",
+        )
 
 
 async def unasked(opened: OpenSession) -> str:

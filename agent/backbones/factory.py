@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agent.backbones.base import Backbone
-from agent.errors import AuthFailed
+from agent.errors import AuthFailed, ModelMissing
 from memory.records import Sampling
 
 Kind: TypeAlias = Literal["openai", "anthropic", "local", "embedded", "scripted"]
@@ -76,16 +76,21 @@ class BackboneConfig(BaseModel):
     replies: tuple[str, ...] = ()
     """kind ``scripted`` only: the texts that it says, in order."""
 
+    @field_validator("base_url")
+    @classmethod
+    def _usable(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if value == ():
+            raise ValueError("base_url is an empty list: leave it out for the provider's own")
+        for url in (value,) if isinstance(value, str) else value or ():
+            check_url(url)
+        return value
+
     @model_validator(mode="after")
     def _complete(self) -> BackboneConfig:
         if self.kind in (*_KEYS, "local") and not self.model:
             raise ValueError(f"kind {self.kind} needs a model")
         if self.kind == "anthropic" and isinstance(self.base_url, tuple) and len(self.base_url) != 1:
             raise ValueError("kind anthropic takes one base_url")
-        if self.base_url == ():
-            raise ValueError("base_url is an empty list")
-        for url in (self.base_url,) if isinstance(self.base_url, str) else self.base_url or ():
-            check_url(url)
         if self.thinking != "off" and self.window <= self.max_output_tokens + 2 * self.thinking_tokens:
             raise ValueError("thinking_tokens count twice, and leave nothing of the window")
         return self
@@ -131,9 +136,17 @@ def check_url(url: str) -> None:
 
 
 def base_urls(config: BackboneConfig, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The servers of a configuration: its own, else the environment's, else empty for the provider's default."""
+    """The servers of a configuration: its own, else the environment's, else empty for the provider's default.
+
+    Raises ModelMissing for a variable that holds no address.
+    """
     if config.base_url is None:
-        named = env.get(_URLS.get(config.kind, ""), "").strip()
+        variable = _URLS.get(config.kind, "")
+        named = env.get(variable, "").strip()
+        try:
+            check_url(named or "https://host/v1")
+        except ValueError as fault:
+            raise ModelMissing(f"{variable}: {fault}", hint=f"set {variable} again, or unset it") from fault
         return (named,) if named else ()
     return (config.base_url,) if isinstance(config.base_url, str) else config.base_url
 

@@ -263,7 +263,8 @@ def chosen_price(path: Path | None, model: str) -> ModelPrice:
         try:
             price = Prices.load(path or packaged).of(model)
         except (OSError, ValueError) as fault:
-            raise UsageFault(f"--prices: {fault}") from fault
+            reason = f"cannot be read: {fault.strerror}" if isinstance(fault, OSError) else str(fault)
+            raise UsageFault(f"--prices {path or 'of the package'}: {reason}") from fault
     if price is None:
         raise UsageFault(f"--price-of {model}: not in {path or 'the packaged price table'}")
     return price

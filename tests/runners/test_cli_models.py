@@ -71,7 +71,7 @@ def test_what_cannot_be_pulled(command: Command, tmp_path: Path, arguments: list
         (["--backbone", "local", "-c", "backbone.model=../x"], "the local model '../x' is not here"),
         (["--backbone", "embedded-reader"], "longstride models pull qwen2.5-coder-0.5b"),
         (["--backbone", "gpt-5"], "unknown backbone 'gpt-5': choose from"),
-        (["--backbone", "mine.yaml"], "mine.yaml cannot be read"),
+        (["--backbone", "mine.yaml"], "mine.yaml: cannot be read"),
     ],
 )
 def test_a_wrong_backbone_is_one_line(command: Command, corpus: Path, arguments: list[str], said: str) -> None:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Annotated
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tools.base import ToolError
 from tools.web.addresses import is_public
@@ -28,13 +29,22 @@ class FetchConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     allow_hosts: tuple[str, ...] = ()
-    ports: tuple[int, ...] = (80, 443, 8080, 8443)
+    ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (80, 443, 8080, 8443)
     max_redirects: int = Field(default=5, ge=0, le=20)
     max_raw: int = Field(default=10_000_000, gt=0)
     max_decoded: int = Field(default=20_000_000, gt=0)
     connect_s: float = Field(default=10.0, gt=0)
     total_s: float = Field(default=60.0, gt=0)
-    user_agent: str = "Mozilla/5.0 (compatible; longstride/0.1; research agent)"
+    user_agent: str = Field(
+        default="Mozilla/5.0 (compatible; longstride/0.1; research agent)", pattern=r"^[\x20-\x7e]+$"
+    )
+
+    @field_validator("allow_hosts")
+    @classmethod
+    def _exact(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in value:
+            _split(entry)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,6 @@ def _literal(host: str) -> str | None:
 
 def _split(entry: str) -> tuple[str, int]:
     host, _, port = entry.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
         raise ValueError(f"expected host:port, not {entry!r}")
     return host.lower().strip("[]"), int(port)
