@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,8 @@ from agent.dialects.guided import GuidedDialect
 from agent.events import Bus
 from memory.plan import Context, ContextPlan, FittedPlan
 from memory.records import Message, Step, ToolCall
+from runners.bench.datasets.registry import benchmark, load
+from runners.bench.tasks import Task
 from runners.config import RunConfig, load_config
 from runners.environment import Environment
 from runners.folders import find_folder, new_folder
@@ -29,33 +28,16 @@ from tools.toolset import Toolset
 IDS = Path(__file__).parent / "multihop_ids.txt"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One question with its golds."""
-
-    id: str
-    text: str
-    golds: tuple[str, ...]
-    supporting: frozenset[str]
-
-
 def pages_file(data: Path) -> Path:
     return data / "multihop" / "unified" / "pages.jsonl.gz"
 
 
-def questions(data: Path) -> dict[str, Asked]:
+def questions(data: Path) -> dict[str, Task]:
     """Every question by id, in the order of the file."""
-    with gzip.open(data / "multihop" / "unified" / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    return {
-        row["id"]: Asked(
-            row["id"], row["question"], (row["answer"], *row["aliases"]), frozenset(row["supporting_pages"])
-        )
-        for row in rows
-    }
+    return {task.id: task for task in load(benchmark("multihop"), data / "multihop" / "unified", {}).tasks}
 
 
-def chosen(data: Path) -> list[Asked]:
+def chosen(data: Path) -> list[Task]:
     """The fixed fifty: drawn once at random, equal shares of the three sets as far as they go."""
     known = questions(data)
     return [known[line] for line in IDS.read_text("ascii").split()]

@@ -60,7 +60,7 @@ async def ask_until(opened: OpenSession, data: Path) -> list[str]:
     rest = [asked for asked in multihop.questions(data).values() if asked not in first]
     statuses: list[str] = []
     for asked in [*first, *rest]:
-        statuses.append((await opened.session.ask(asked.text)).status)
+        statuses.append((await opened.session.ask(asked.question)).status)
         if opened.memory.steps >= STEPS:
             break
     return statuses

@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from agent.errors import Status
+from runners.bench.tasks import Task
 from runners.scoring import text
 from tests.acceptance import multihop
 
@@ -29,13 +30,13 @@ async def test_fifty_questions_beat_one_query(
     async with multihop.OneQuery.open(tmp_path, data_dir) as baseline:
         for asked in multihop.chosen(data_dir):
             async with multihop.session(tmp_path / "runs" / asked.id, tmp_path, data_dir, settings) as opened:
-                outcome = await opened.session.ask(asked.text)
+                outcome = await opened.session.ask(asked.question)
                 steps = [chunk.step for chunk in await opened.store.chunks(range(1, outcome.steps + 1))]
             statuses[outcome.status] += 1
             read = multihop.visited(steps)
             pages.append(len(read))
             ours.append(figures(asked, outcome.answer, read))
-            theirs.append(figures(asked, *await baseline.ask(asked.text, len(read))))
+            theirs.append(figures(asked, *await baseline.ask(asked.question, len(read))))
     run = [fmean(column) for column in zip(*ours, strict=True)]
     one_query = [fmean(column) for column in zip(*theirs, strict=True)]
     with capsys.disabled():
@@ -47,7 +48,7 @@ async def test_fifty_questions_beat_one_query(
     assert all(mine > its for mine, its in zip(run, one_query, strict=True))
 
 
-def figures(asked: multihop.Asked, answer: str, read: set[str]) -> tuple[float, float, float]:
+def figures(asked: Task, answer: str, read: set[str]) -> tuple[float, float, float]:
     """Exact match, F1, share of the supporting pages that were read."""
     phrase = text.short(answer)
     recall = len(read & asked.supporting) / len(asked.supporting)
