@@ -20,6 +20,8 @@ KEPT = ("steps", "chunks", "questions", "blocks", "plans", "views", "keys", "usa
 """Tables whose rows stay as they are once a step is committed."""
 RECENT = 2
 """Newest steps before the last one, whose keys are stored when they become old."""
+GROWTH = 1.05
+"""Of the time within which a session is killed, at each kill of it."""
 Rows = dict[str, list[tuple[object, ...]]]
 
 
@@ -106,9 +108,11 @@ def lines(file: Path) -> list[str]:
 
 
 def kill_at_random(zygote: Zygote, folder: Path, rng: random.Random, span: float, policy: str) -> Survivor:
-    """Kill a session at random times within ``span`` seconds until a child of it gets to its end."""
+    """Kill a session at random times within ``span`` seconds until a child of it gets to its end. Where the machine has
+    become slower than that, the span grows."""
     folder.mkdir()
     survivor = Survivor(folder, policy)
     while survivor.session(zygote, kill_after=rng.uniform(0.0, span)).killed:
+        span *= GROWTH
         assert survivor.kills < 200, "it gets nowhere"
     return survivor

@@ -12,7 +12,7 @@ import pytest
 
 from memory.records import JsonValue
 from tests.faults.script import transcript
-from tests.faults.survivor import Survivor
+from tests.faults.survivor import GROWTH, Survivor
 from tests.faults.zygote import Ended, Zygote
 from tests.runners.command import PAGES
 
@@ -77,7 +77,9 @@ def kill_until_answered(zygote: Zygote, disk: Path, kills: int, seed: int) -> in
     while done < kills:
         number += 1
         folder = disk / f"killed{seed}-{number}"
-        while (ended := command(zygote, disk, folder, rng.uniform(0.0, span))).killed:
+        within = span
+        while (ended := command(zygote, disk, folder, rng.uniform(0.0, within))).killed:
+            within *= GROWTH
             done += 1
             begun += folder.exists()
             if (folder / "session.sqlite").exists():
@@ -94,5 +96,5 @@ def test_a_command_killed_a_few_times(zygote: Zygote, disk: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_command_killed_a_hundred_times(zygote: Zygote, disk: Path) -> None:
-    """Some 2 minutes."""
+    """Some 50 seconds."""
     assert kill_until_answered(zygote, disk, 100, 2) > 20

@@ -87,7 +87,7 @@ def test_fifty_random_kills(zygote: Zygote, disk: Path, whole: dict[str, Uninter
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_thousand_random_kills(zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted]) -> None:
-    """Some 5 minutes on a busy machine with two cores."""
+    """Some 3 minutes, 5 on a busy machine with two cores."""
     assert killed(zygote, disk, whole, kills=1_000, seed=2) > 10
 
 
@@ -129,7 +129,7 @@ def test_every_named_point(zygote: Zygote, disk: Path, whole: dict[str, Uninterr
 def test_every_named_point_at_every_type_of_step(
     zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted], tmp_path: Path
 ) -> None:
-    """Some 2 minutes."""
+    """Some 60 seconds."""
     (disk / "every").mkdir()
     for (point, _), nth in occasions(whole[FOLDING].points).items():
         crash(zygote, disk / "every", whole[FOLDING], point, nth)

@@ -85,7 +85,7 @@ def test_fifty_races(zygote: Zygote, disk: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_five_hundred_races(zygote: Zygote, disk: Path) -> None:
-    """Some 2 minutes."""
+    """Some 50 seconds."""
     races(zygote, disk, 500, 2)
 
 
