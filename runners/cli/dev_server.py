@@ -10,11 +10,15 @@ import typer
 from runners.cli.options import JsonFile
 
 Servers = Annotated[
-    list[str] | None, typer.Argument(help="model, search, hostile, sandbox; the first three when none is named.", metavar="[SERVER]…")
+    list[str] | None,
+    typer.Argument(help="model, search, hostile, sandbox; the first three when none is named.", metavar="[SERVER]…"),
 ]
 Corpus = Annotated[str, typer.Option("--corpus", metavar="PATH|pydoc:", help="What the search emulator searches.")]
 Script = Annotated[
     Path | None, typer.Option("--script", metavar="FILE", help="What the model says: JSONL, one turn a line.")
+]
+Obedient = Annotated[
+    bool, typer.Option("--obedient", help="A hijacked model instead: it does what pages order, as in ORDER visit {…}.")
 ]
 Port = Annotated[int, typer.Option("--port", min=0, max=65_000, help="Of the first server; the others follow. 0: any.")]
 
@@ -23,6 +27,7 @@ def dev_server(
     servers: Servers = None,
     corpus: Corpus = "pydoc:",
     script: Script = None,
+    obedient: Obedient = False,
     port: Port = 0,
     json_file: JsonFile = None,
 ) -> None:
@@ -40,10 +45,12 @@ def dev_server(
     unknown = [name for name in servers or () if name not in NAMES]
     if unknown:
         raise UsageFault(f"no server {unknown[0]!r}", hint=f"choose from {', '.join(NAMES)}")
+    if script and obedient:
+        raise UsageFault("--script and --obedient: the model can be one of them only")
     wanted = [name for name in NAMES if name in (servers or UNNAMED)]
     with ExitStack() as stack:
         cache = environment.home / "cache" / "corpora"
-        offered = open_servers(wanted, stack, cache, corpus=corpus, script=script, port=port)
+        offered = open_servers(wanted, stack, cache, corpus=corpus, script=script, obedient=obedient, port=port)
         if json_file:
             write_json(
                 {

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from memory.records import Reply, StopReason, ToolCall
 from runners.devserver.hostile_web import HostileWeb
 from runners.devserver.model_server import ModelServer, WireRequest
+from runners.devserver.obedient import Obedient
 from runners.devserver.sandbox_emulator import SandboxEmulator
 from runners.devserver.search_emulator import SearchEmulator
 from runners.devserver.wire import Turn
@@ -99,9 +100,11 @@ def open_servers(
     *,
     corpus: str = "pydoc:",
     script: Path | None = None,
+    obedient: bool = False,
     port: int = 0,
 ) -> list[Offered]:
-    """Start them; ``stack`` stops them. ``port``: of the first, the others follow; 0: any free ones.
+    """Start them; ``stack`` stops them. ``port``: of the first, the others follow; 0: any free ones. ``obedient``: the
+    model does what texts order (`Obedient`), instead of a script.
 
     Raises UsageFault for a bad script or corpus, or a port that is taken.
     """
@@ -110,7 +113,7 @@ def open_servers(
         at = port + place if port else 0
         try:
             if name == "model":
-                offered.append(_model(stack, script, at))
+                offered.append(_model(stack, script, obedient, at))
             elif name == "search":
                 offered.append(_search(stack, cache, corpus, at))
             elif name == "hostile":
@@ -122,11 +125,12 @@ def open_servers(
     return offered
 
 
-def _model(stack: ExitStack, script: Path | None, port: int) -> Offered:
+def _model(stack: ExitStack, script: Path | None, obedient: bool, port: int) -> Offered:
     def unscripted(request: WireRequest) -> Turn:
         return Turn(Reply(_UNSCRIPTED))
 
-    server = ModelServer(read_script(script) if script else unscripted, port=port, allow_unused=True)
+    says = Obedient() if obedient else read_script(script) if script else unscripted
+    server = ModelServer(says, port=port, allow_unused=True)
     stack.callback(server.start().stop)
     variables = {"OPENAI_BASE_URL": f"{server.url}/v1", "ANTHROPIC_BASE_URL": server.url}
     return Offered("model", server.url, variables, (f"backbone.model={server.model}",))

@@ -112,6 +112,7 @@ LINES: list[tuple[list[str], str]] = [
     (["models", "push"], "'push' is not one of 'list', 'pull'"),
     (["doctor", "-c", "x=1"], "-c x=1: unknown key 'x'"),
     (["dev-server", "--port", "99999999"], "'--port': Input should be less than or equal to 65000"),
+    (["dev-server", "--obedient", "--script", "notes.txt"], "--script and --obedient: the model can be one of them"),
     (["mcp"], "Missing argument 'FOLDER'"),
 ]
 OPTIONS = {
