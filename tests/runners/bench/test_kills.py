@@ -1,6 +1,6 @@
 """Killed with -9 at random moments and begun again: the results are those of a run that was left alone.
 
-Four to five minutes on two busy cores.
+About two and a half minutes on two busy cores.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def multihop_run(data: Path, out: Path, *more: str) -> tuple[str, ...]:
 def test_multihop_killed_ten_times(command: Command, tmp_path: Path, data_dir: Path) -> None:
     """Real questions under four policies; ten kills."""
     data = data_dir / "multihop" / "unified"
-    options = ("--policy", "react,pace,pacms,mosaic", "--limit", "12", "--seed", "3", "-c", "memory.budget=8000")
+    options = ("--policy", "react,pace,pacms,mosaic", "--limit", "15", "--seed", "3", "-c", "memory.budget=8000")
     assert command(*multihop_run(data, tmp_path / "alone", *options)).code == 0
     report = kill_around(
-        command, tmp_path / "out" / "results.jsonl", 10, 5, 1.0, *multihop_run(data, tmp_path / "out", *options)
+        command, tmp_path / "out" / "results.jsonl", 10, 3, 0.3, *multihop_run(data, tmp_path / "out", *options)
     )
-    assert (report["kills"], report["code"], report["finished"]) == (10, 0, 48)
+    assert (report["kills"], report["code"], report["finished"]) == (10, 0, 60)
     assert report["interrupted"] >= 5
     assert outcomes(tmp_path / "out") == outcomes(tmp_path / "alone")
 
@@ -85,7 +85,7 @@ def test_two_hundred_questions_and_fifty_kills(command: Command, tmp_path: Path)
     answering = Watching(answers)
     with ModelServer(answering) as server:
         served = ("--backbone", str(made.backbone(tmp_path, server.url)), "-c", "python.enabled=false")
-        report = kill_around(command, results, 50, 5, 0.2, *multihop_run(data, out, *served))
+        report = kill_around(command, results, 50, 3, 0.2, *multihop_run(data, out, *served))
     assert (report["code"], report["finished"]) == (0, 200)
     assert report["kills"] == 50
     assert late == []
