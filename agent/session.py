@@ -47,11 +47,15 @@ class Outcome:
 class Session:
     """One session over its loop. All state lives in the store; this object may be thrown away at any time."""
 
-    def __init__(self, name: str, memory: Memory, store: ChunkStore, loop: Loop) -> None:
+    def __init__(
+        self, name: str, memory: Memory, store: ChunkStore, loop: Loop, redact: Callable[[str], str] = str
+    ) -> None:
+        """``redact``: takes secrets out of what is said of a fault."""
         self.name = name
         self.memory = memory
         self._store = store
         self._loop = loop
+        self._redact = redact
         self._cut_short = False
         """Whether work here ended before its time: something may be on the disk that nobody here has noticed."""
 
@@ -119,7 +123,7 @@ class Session:
             return await self._loop.run()
         except (ContextExhausted, StoreFault, BackboneFault) as fault:
             self._cut_short = self._cut_short or isinstance(fault, StoreFault)
-            return status_of(fault), _with_hint(fault)
+            return status_of(fault), self._redact(_with_hint(fault))
 
     async def _supervised(self, work: Callable[[], Awaitable[T]]) -> T:
         """What ends the work before its time is recorded, a fault of the program with its traceback, and raised."""
@@ -138,7 +142,7 @@ class Session:
         if status == "crashed":
             log.error("session %s crashed", self.name, exc_info=fault)
         lines = traceback.format_exception(fault, limit=-8)
-        await self._ended(status, "".join(lines) if status == "crashed" else str(fault))
+        await self._ended(status, self._redact("".join(lines) if status == "crashed" else str(fault)))
 
     async def _ended(self, status: Status, message: str) -> None:
         """Written down where that is possible: what ended the run may be that nothing can be."""

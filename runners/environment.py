@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -111,32 +111,27 @@ class Environment:
         }
 
 
-def read_environment(
-    variables: Mapping[str, str] | None = None, folder: Path | None = None, also: Collection[str] = ()
-) -> Environment:
+def read_environment(variables: Mapping[str, str] | None = None, folder: Path | None = None) -> Environment:
     """Read ``variables`` (the process environment by default) over ``.env`` of ``folder`` (the working folder).
 
-    A variable that is set, even to nothing, wins over the file; empty values count as unset. ``also`` names variables
-    that are secrets although their names do not say so (a configured ``api_key_env``).
+    A variable that is set, even to nothing, wins over the file; empty values count as unset.
     """
     own = os.environ if variables is None else variables
     merged = {**_dotenv((folder or Path.cwd()) / ".env"), **own}
     values = {name: value.strip() for name, value in merged.items() if value.strip()}
-    secrets = {
-        name: Secret(_first(name, value)) for name, value in values.items() if _SECRET.search(name) or name in also
-    }
+    secrets = {name: Secret(_first(name, value)) for name, value in values.items() if _SECRET.search(name)}
     settings = {name: values[name] for name in SETTINGS if name in values}
     others = {name: Secret(value) for name, value in values.items() if not {name} & (secrets.keys() | settings.keys())}
     return Environment(_home(values.get(HOME)), _with_aliases(secrets), _with_aliases(settings), others)
 
 
-def forget_secrets(variables: MutableMapping[str, str] | None = None, also: Collection[str] = ()) -> tuple[str, ...]:
+def forget_secrets(variables: MutableMapping[str, str] | None = None) -> tuple[str, ...]:
     """Remove everything that looks like a secret from the process environment; returns the names.
 
     For the command line, after `read_environment`; a host that embeds us keeps its own environment.
     """
     own = os.environ if variables is None else variables
-    names = tuple(name for name in own if _SECRET.search(name) or name in also)
+    names = tuple(name for name in own if _SECRET.search(name))
     for name in names:
         del own[name]
     return names

@@ -42,6 +42,7 @@ from runners.folders import SessionFolder, already_there
 from runners.offered import record_tools, recorded_tools
 from runners.parts import cached_encoder, priced_backbone, summarisers
 from runners.pictures import PICTURE_TOKENS, read_pictures
+from runners.redact import Redactor
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
 
@@ -184,7 +185,8 @@ async def _build(
     guards = Guards.rebuild(earlier[-LOOKBACK:])
     loop = Loop(memory, backbone, dialect, toolset, spending, guards, Tracker(task), window, request.bus, images)
     await _trajectory(request, store, memory)
-    session = Session(request.folder.name, memory, store, loop)
+    redact = Redactor(request.environment.secrets.values())
+    session = Session(request.folder.name, memory, store, loop, redact)
     return OpenSession(session, store, memory, loop, config, inputs, described(sandbox))
 
 

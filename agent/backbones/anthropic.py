@@ -107,14 +107,14 @@ class AnthropicBackbone:
         try:
             stream = cast("AsyncStream[RawMessageStreamEvent]", await client.messages.create(**parameters))
         except anthropic.APIError as error:
-            raise sdk_fault(error, key_env=self._key_env, where=where) from error
+            raise sdk_fault(error, key_env=self._key_env, where=where, key=self._api_key) from error
         assembly = MessagesAssembly(schema=self._binds(request))
         try:
             async with stream:
                 async for event in stream:
                     assembly.add(event)
         except (anthropic.APIError, httpx2.HTTPError, ValueError) as error:  # ValueError: not JSON, or not UTF-8
-            fault = stream_fault(error, key_env=self._key_env, where=where)
+            fault = stream_fault(error, key_env=self._key_env, where=where, key=self._api_key)
             fault.usage = assembly.usage()
             raise fault from error
         try:

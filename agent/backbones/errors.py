@@ -16,6 +16,8 @@ from agent.errors import AuthFailed, BackboneFault, BadRequest, BrokenStream, Co
 RETRY_AFTER_S = (1.0, 120.0)
 """Bounds of a wait that a server may ask for, seconds."""
 MESSAGE_CHARS = 500
+SHORTEST_KEY = 6
+"""A shorter one would cut holes into ordinary text."""
 
 _TOO_LONG = re.compile(
     r"string_above_max_length|exceed_context_size|context[_ -]?length|context (?:size|limit|window)"
@@ -44,8 +46,9 @@ _AUTH_TYPES = frozenset({"authentication_error", "permission_error", "invalid_ap
 _REQUEST_TYPES = frozenset({"invalid_request_error", "400", "422"})
 
 
-def sdk_fault(error: Exception, *, key_env: str, where: str) -> BackboneFault:
-    """An SDK's error before the stream began. ``where`` names model and server, ``key_env`` the variable of the key."""
+def sdk_fault(error: Exception, *, key_env: str, where: str, key: str = "") -> BackboneFault:
+    """An SDK's error before the stream began. ``where`` names model and server, ``key_env`` the variable of the key,
+    which some servers repeat in their errors: it is masked."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         cause = error.__cause__ or error
@@ -54,12 +57,12 @@ def sdk_fault(error: Exception, *, key_env: str, where: str) -> BackboneFault:
             hint="check the network and base_url",
         )
     headers = getattr(getattr(error, "response", None), "headers", None)
-    return status_fault(status, *error_fields(error), headers=headers or {}, key_env=key_env, where=where)
+    return status_fault(status, *error_fields(error, key), headers=headers or {}, key_env=key_env, where=where)
 
 
-def stream_fault(error: Exception, *, key_env: str, where: str) -> BackboneFault:
+def stream_fault(error: Exception, *, key_env: str, where: str, key: str = "") -> BackboneFault:
     """An error after the stream began: sent inside it, or the end of the connection. Nothing of the reply is used."""
-    kind, message = error_fields(error)
+    kind, message = error_fields(error, key)
     if getattr(error, "body", None) is not None:
         if says_too_long(f"{kind} {message}"):
             return ContextTooLong(f"{where}: {message}", limit=context_limit(message))
@@ -68,7 +71,9 @@ def stream_fault(error: Exception, *, key_env: str, where: str) -> BackboneFault
         if kind in _REQUEST_TYPES:
             return BadRequest(f"{where} refuses the request: {message}")
     cause = error.__cause__ or error
-    return BrokenStream(f"{where}: the stream broke: {type(cause).__name__}: {message or _short(str(cause))}")
+    return BrokenStream(
+        f"{where}: the stream broke: {type(cause).__name__}: {message or _short(_masked(str(cause), key))}"
+    )
 
 
 def status_fault(
@@ -95,8 +100,18 @@ def status_fault(
     return BadRequest(said)
 
 
-def error_fields(error: Exception) -> tuple[str, str]:
-    """(type or code, message) of an SDK error, wherever the body has them; empty when it says nothing."""
+def error_fields(error: Exception, key: str = "") -> tuple[str, str]:
+    """(type or code, message) of an SDK error, wherever the body has them; empty when it says nothing. ``key`` does
+    not come back."""
+    kind, message = _said_by(error)
+    return _masked(kind, key), _short(_masked(message, key))
+
+
+def _masked(text: str, key: str) -> str:
+    return text.replace(key, "***") if len(key) >= SHORTEST_KEY else text
+
+
+def _said_by(error: Exception) -> tuple[str, str]:
     body = getattr(error, "body", None)
     inner = body.get("error") if isinstance(body, Mapping) else None
     for found in (inner, body):
@@ -106,9 +121,9 @@ def error_fields(error: Exception) -> tuple[str, str]:
             message = found.get("message") or found.get("detail") or found.get("msg")
             if kind or message:
                 first = next((part for part in map(str, kinds) if part in _AUTH_TYPES | _REQUEST_TYPES), kind)
-                return first, _short(message if isinstance(message, str) else str(message or ""))
+                return first, message if isinstance(message, str) else str(message or "")
     text = inner if isinstance(inner, str) else body if isinstance(body, str) else getattr(error, "message", "")
-    return "", _short(str(text or ""))
+    return "", str(text or "")
 
 
 def context_limit(message: str) -> int | None:

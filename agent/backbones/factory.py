@@ -49,7 +49,9 @@ class BackboneConfig(BaseModel):
     api: Literal["chat", "responses"] = "chat"
     """kind ``openai`` only: Chat Completions, which every server speaks, or OpenAI's Responses."""
     base_url: str | tuple[str, ...] | None = None
-    api_key_env: str | None = None
+    api_key_env: str | None = Field(default=None, pattern=r"(_KEYS?|_KEY_ID|_TOKEN|_SECRET|_PASSWORD)$")
+    """Another variable with the key. The end of its name says that it is a secret: it is masked, and taken out of the
+    environment."""
     window: int = Field(default=131_072, ge=1024)
     max_output_tokens: int = Field(default=8192, ge=16)
     rpm: int | None = Field(default=None, ge=1)

@@ -115,14 +115,14 @@ class OpenAIBackbone:
         try:
             stream = await self._stream(client, parameters)
         except openai.APIError as error:
-            raise sdk_fault(error, key_env=self._key_env, where=where) from error
+            raise sdk_fault(error, key_env=self._key_env, where=where, key=self._api_key) from error
         assembly = self._assembly()
         try:
             async with stream:
                 async for chunk in stream:
                     assembly.add(chunk)
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:  # ValueError: bytes that are not JSON or UTF-8
-            fault = stream_fault(error, key_env=self._key_env, where=where)
+            fault = stream_fault(error, key_env=self._key_env, where=where, key=self._api_key)
             fault.usage = assembly.usage()
             raise fault from error
         try:

@@ -57,9 +57,8 @@ def _machine(
     from runners.health import check_config, check_machine
 
     chosen = load_config(config_request(profile, policy, backbone, config, overrides))
-    named = {chosen.backbone.api_key_env or ""}
-    environment = read_environment(also=named)
-    forget_secrets(also=named)
+    environment = read_environment()
+    forget_secrets()
     return [*check_machine(environment), *check_config(chosen, environment)]
 
 

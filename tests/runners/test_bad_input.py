@@ -127,6 +127,7 @@ OPTIONS = {
     "backbone.kind=nope": "backbone.kind: input should be 'openai', 'anthropic'",
     "backbone.base_url=http://[::1": ": backbone.base_url: 'http://[::1' is no base_url: write it like https://host/v1",
     "backbone.base_url=[]": "base_url is an empty list: leave it out",
+    "backbone.api_key_env=MY_CREDENTIAL": "backbone.api_key_env: string should match pattern",
     "backbone.model=3": "backbone.model: input should be a valid string (got 3)",
     "backbone.max_output_tokens=0": "backbone.max_output_tokens: input should be greater than or equal to 16",
     "backbone.sampling.temperature=hot": "backbone.sampling.temperature: input should be a valid number",

@@ -171,6 +171,37 @@ def test_logs_show_no_secret() -> None:
     assert "key=***&ab" in stream.getvalue()
 
 
+def test_no_handler_and_no_last_traceback_shows_a_secret(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also a handler that a library adds later, with a format of its own."""
+    root, factory = logging.getLogger(), logging.getLogRecordFactory()
+    before, level = list(root.handlers), root.level
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    stream = io.StringIO()
+    try:
+        setup_logging("debug", {"A_KEY": Secret("canary-4711")})
+        logger = logging.getLogger("a.library")
+        logger.addHandler(handler := logging.StreamHandler(stream))
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.error("sent %s with %d", "canary-4711", 7)
+        logger.error("sent %d", "canary-4711")
+        try:
+            raise ValueError("url?key=canary-4711")
+        except ValueError as error:
+            logger.exception("failed")
+            sys.excepthook(type(error), error, error.__traceback__)
+        logger.removeHandler(handler)
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        logging.setLogRecordFactory(factory)
+    said, shown = stream.getvalue(), capsys.readouterr().err
+    assert "sent *** with 7" in said and "url?key=***" in said and "Traceback" in said
+    assert shown.count("url?key=***") == 4 and "ValueError" in shown
+    assert "canary" not in said + shown
+
+
 def test_logging_setup_replaces_what_was_there(caplog: pytest.LogCaptureFixture) -> None:
     root = logging.getLogger()
     before, level = list(root.handlers), root.level

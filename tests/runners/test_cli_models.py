@@ -119,6 +119,30 @@ def test_what_the_server_says_no_to(command: Command, corpus: Path, turn: Turn, 
     assert said[:30] in " ".join(ended.out.split())
 
 
+@pytest.mark.parametrize("status", [400, 503, 200])
+def test_a_server_that_repeats_the_key(
+    command: Command, corpus: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """In its error: nothing that is said, logged or kept holds it."""
+    for at in (0, 485):
+        monkeypatch.setenv("OPENAI_API_KEY", "canary-4711-key")  # each command takes it away
+        said = f"{'x' * at} the key canary-4711-key is wrong"
+        turn = Turn(status=status, error=said, error_type="invalid_request_error")
+        with ModelServer([turn]) as server:
+            options = (
+                "-c",
+                f"backbone.base_url={server.url}/v1",
+                "-c",
+                "backbone.max_retries=0",
+                "--log-level",
+                "debug",
+            )
+            ended = command("run", "q?", "--corpus", str(corpus), "--backbone", "openai", *options, "--out", f"s{at}")
+        assert ended.code == 1 and "the key *" in ended.report["message"]
+        kept = b"".join(path.read_bytes() for path in Path(f"s{at}").iterdir())
+        assert "canary" not in ended.out + ended.err + json.dumps(ended.report) and b"canary" not in kept
+
+
 def test_a_server_that_is_not_there(command: Command, corpus: Path) -> None:
     options = ("-c", "backbone.base_url=http://127.0.0.1:9/v1", "-c", "backbone.max_retries=0")
     ended = command("run", "q?", "--corpus", str(corpus), "--backbone", "openai", *options, "-q")

@@ -71,17 +71,6 @@ def test_secrets_are_forgotten_and_nothing_else() -> None:
     assert variables == {"PATH": "/bin"}
 
 
-def test_a_configured_name_is_a_secret_too(tmp_path: Path) -> None:
-    variables = {**HOME, "ODD": CANARY, "OPENAI_API_BASE": "http://x/v1", "PATH": "/bin"}
-    environment = read_environment(variables, tmp_path, also=("ODD",))
-    assert environment.variables() == {
-        "LONGSTRIDE_HOME": str(environment.home),
-        "ODD": CANARY,
-        "OPENAI_BASE_URL": "http://x/v1",
-    }
-    assert forget_secrets(variables, also=("ODD",)) == ("ODD",)
-
-
 def test_the_example_names_every_variable() -> None:
     lines = (ROOT / ".env.example").read_text().splitlines()
     named = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}

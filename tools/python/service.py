@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MAX_ANSWER = 16 * MIB
 MAX_ERROR = 64_000
 CONNECT_S = 10.0
+SHORTEST_SECRET = 6
+"""Of the headers' values that an error does not repeat; a shorter one would cut holes into ordinary text."""
 
 
 class NotFound(SandboxFault):
@@ -30,6 +32,7 @@ class Service:
             raise SandboxFault(f"the address of {name} must begin with http:// or https://")
         self._name = name
         self._base = base.rstrip("/")
+        self._secrets = [value for value in (headers or {}).values() if len(value) >= SHORTEST_SECRET]
         self._headers = {"Accept-Encoding": "identity", **(headers or {})}
         self._client: httpx.AsyncClient | None = None
 
@@ -79,6 +82,8 @@ class Service:
         if status == 429:
             return SandboxFault(f"{self._name} limits the rate of calls (HTTP 429): wait before the next one")
         text = " ".join(body.decode("utf-8", "replace").split())
+        for value in self._secrets:
+            text = text.replace(value, "***")
         told = "" if not text or text.startswith("<") else f": {text[:200]}"
         return SandboxFault(f"{self._name} answered HTTP {status}{told}")
 

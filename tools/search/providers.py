@@ -58,6 +58,7 @@ class HttpProvider:
 
         self.name = shape.name
         self._shape = shape
+        self._key = access.key
         self._sleep = sleep
         self._url = base.rstrip("/") + shape.path
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
@@ -130,7 +131,14 @@ class HttpProvider:
         if status in _TRANSIENT:
             raise _Transient("http_status", f"{self.name} answered HTTP {status}")
         if status != 200:
-            raise ToolError("http_status", f"{self.name} answered HTTP {status}{_message(body)}")
+            raise ToolError("http_status", f"{self.name} answered HTTP {status}{self._message(body)}")
+
+    def _message(self, body: bytes) -> str:
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError):
+            return ""
+        return _told(answer, self._key)
 
     def _hits(self, answer: JsonValue) -> list[Hit]:
         found = answer
@@ -140,7 +148,7 @@ class HttpProvider:
             found = found.get(name)
             if found is None:  # the list is left out when nothing was found; an error is not nothing
                 if isinstance(answer, dict) and any(mark in answer for mark in ("error", "detail", "message")):
-                    raise ToolError("http_status", f"{self.name} reports an error{_told(answer)}")
+                    raise ToolError("http_status", f"{self.name} reports an error{_told(answer, self._key)}")
                 return []
         if not isinstance(found, list):
             raise ToolError("parse", f"the answer of {self.name} has not the shape it should have")
@@ -189,16 +197,8 @@ def _text(item: dict[str, JsonValue], names: tuple[str, ...]) -> str:
     return ""
 
 
-def _message(body: bytes) -> str:
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    return _told(answer)
-
-
-def _told(answer: JsonValue) -> str:
-    """What an error body says, in brackets; empty when it says nothing readable."""
+def _told(answer: JsonValue, key: str) -> str:
+    """What an error body says, in brackets, without the key; empty when it says nothing readable."""
     if not isinstance(answer, dict):
         return ""
     for name in ("error", "detail", "message"):
@@ -206,5 +206,6 @@ def _told(answer: JsonValue) -> str:
         if isinstance(value, dict):
             value = value.get("message") or value.get("error")
         if isinstance(value, str) and value.strip():
-            return f" ({' '.join(value.split())[:200]})"
+            said = " ".join(value.split())
+            return f" ({(said.replace(key, '***') if key else said)[:200]})"
     return ""

@@ -155,10 +155,12 @@ async def test_e2b_whose_control_answers_nonsense(
     sandbox = e2b_of(emulator)
     if what == "renew":
         await sandbox.execute("1", 10)
-    for fault in (Fault(500, HTML, "text/html"), Fault(503), Fault(body=b"x", cut=True)):
+    repeated = Fault(500, f"bad key {KEY}".encode(), "text/plain")
+    for fault in (Fault(500, HTML, "text/html"), Fault(503), Fault(body=b"x", cut=True), repeated):
         emulator.faults[what] = fault
-        with pytest.raises(SandboxFault):
+        with pytest.raises(SandboxFault) as raised:
             await sandbox.execute("1", 10)
+        assert KEY not in str(raised.value)
     if what == "create":
         for name in ("../x", "a.evil.test/", "", "x" * 500):
             emulator.faults[what] = Fault(201, json.dumps({"sandboxID": name}).encode())

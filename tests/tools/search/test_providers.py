@@ -124,6 +124,7 @@ FAULTS = {
     "over the plan": (Fault(status=432), "http_status", 1),
     "too many requests": (Fault(status=429), "limit", 1),
     "bad request": (Fault(status=400), "http_status", 1),
+    "the key repeated": (Fault(status=400, body=f'{{"error": "key {KEY}"}}'.encode()), "http_status", 1),
     "moved": (Fault(status=302, headers=(("Location", "http://10.0.0.1/"),)), "http_status", 1),
     "broken for good": (Fault(status=503), "http_status", 2),
     "a gateway": (Fault(status=502, body=b"<html>bad gateway"), "http_status", 2),
