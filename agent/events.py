@@ -27,6 +27,8 @@ class ContextSummary:
     counts_by_level: tuple[int, int, int, int]
     unfitted_tokens: int
     """What the plan would have taken before it was made to fit."""
+    prefix_tokens: int | None = None
+    """Longest common prefix with the request before: what a provider's cache could hold."""
 
     @classmethod
     def of(cls, context: Context) -> ContextSummary:
@@ -39,6 +41,7 @@ class ContextSummary:
             tokens_by_level=context.tokens_by_level,
             counts_by_level=context.counts_by_level,
             unfitted_tokens=context.fitted.unfitted_tokens,
+            prefix_tokens=context.prefix_tokens,
         )
 
 

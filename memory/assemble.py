@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.blocks import make_block
+from memory.blocks import add_block, make_block
 from memory.chunking import full_text
 from memory.config import MemoryConfig
 from memory.decide import Decision, decide, shown_codes
@@ -56,21 +56,46 @@ class Scored:
     query: NDArray[np.float32] | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A context with what its record is made of."""
+
+    context: Context
+    codes: LevelArray
+    previous_tokens: int
+    query: NDArray[np.float32] | None
+
+
 async def assemble(parts: Parts, budget: int) -> Context:
     """The context for the next step, within ``budget`` tokens.
 
     Raises BudgetTooSmall or ContextExhausted before anything is sent, IllegalContext for a bug of ours.
     """
-    state, config, counter = parts.state, parts.config, parts.counter
-    question = state.question
-    if question is None:
+    state = parts.state
+    if state.question is None:
         raise ValueError("no question has been asked")
+    built = await _built(parts, budget, state.question.text, state.question.from_step)
+    context = built.context
+    await parts.store.add_plan(_record(parts, context, built.codes, built.previous_tokens, built.query))
+    state.remember(built.codes, context.step, context.tokens, context.messages)
+    return context
+
+
+async def preview(parts: Parts, budget: int, question: str) -> Context:
+    """The context that ``question`` alone, put now, would get; nothing of it is stored or remembered. Raises as
+    `assemble`."""
+    return (await _built(parts, budget, question, len(parts.state.index) + 1, alone=True)).context
+
+
+async def _built(parts: Parts, budget: int, question: str, task_from: int, *, alone: bool = False) -> _Built:
+    """``alone``: the question is the whole state text, and the texts that a policy asks for are not kept."""
+    state, config, counter = parts.state, parts.config, parts.counter
     step, old = len(state.index) + 1, max(0, len(state.index) - config.recent)
     steps = await recent_steps(parts, old + 1, step - 1)
     recent = Recent(steps, parts.form, counter)
     ledger = config.layout == "ledger"
-    fixed = fixed_tokens(question.text, state.nonce, old > 0, parts.form, counter, ledger=ledger)
-    scored = await _score(parts, old, steps, question.text)
+    fixed = fixed_tokens(question, state.nonce, old > 0, parts.form, counter, ledger=ledger)
+    scored = await _score(parts, old, () if alone else steps, question)
     given = PlanInput(
         step=step,
         budget=budget,
@@ -82,13 +107,13 @@ async def assemble(parts: Parts, budget: int) -> Context:
         shown=state.codes if state.previous_tokens is not None else None,
         since=state.since if state.previous_tokens is not None else None,
         recent=tuple(tuple(call.name for call in item.calls) for item in steps),
-        task_from=question.from_step,
+        task_from=task_from,
     )
-    decision = await _decided(parts, given, recent)
+    decision = await _decided(parts, given, recent, keep=not alone)
     fitted = decision.fitted
     codes = shown_codes(state.index.shown_as(np.maximum(fitted.levels, 0)), fitted)
     rendering = RenderInput(
-        question=question.text,
+        question=question,
         nonce=state.nonce,
         levels=levels_of(codes),
         folded=codes == FOLDED,
@@ -101,9 +126,7 @@ async def assemble(parts: Parts, budget: int) -> Context:
         blocks=fitted.blocks,
     )
     context = _context(parts, given, decision, rendering, recent)
-    await parts.store.add_plan(_record(parts, context, codes, given.previous_tokens, scored.query))
-    state.remember(codes, step, context.tokens, context.messages)
-    return context
+    return _Built(context, codes, given.previous_tokens, scored.query)
 
 
 def _context(parts: Parts, given: PlanInput, decision: Decision, rendering: RenderInput, recent: Recent) -> Context:
@@ -131,13 +154,16 @@ def _context(parts: Parts, given: PlanInput, decision: Decision, rendering: Rend
     )
 
 
-async def _decided(parts: Parts, given: PlanInput, recent: Recent) -> Decision:
-    """Ask the policy; have the texts made that it cannot plan without."""
+async def _decided(parts: Parts, given: PlanInput, recent: Recent, *, keep: bool) -> Decision:
+    """Ask the policy; have the texts made that it cannot plan without, and stored if they are to ``keep``."""
     for _ in range(MAX_BLOCKS_A_STEP + 1):
         decision = decide(parts.policy, parts.config, given, recent)
         if isinstance(decision, Decision):
             return decision
-        block = await make_block(parts.store, parts.state, parts.blocks, parts.counter, decision)
+        number = len(given.blocks) + 1
+        block = await make_block(parts.store, parts.state, parts.blocks, parts.counter, decision, number)
+        if keep:
+            await add_block(parts.store, parts.state, block)
         given = replace(given, blocks=(*given.blocks, block))
     raise SummaryFailed(f"policy {parts.policy.name} asked for more than {MAX_BLOCKS_A_STEP} texts at one step")
 

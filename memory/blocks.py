@@ -22,17 +22,20 @@ SOURCE_TOKENS = 60_000
 
 
 async def make_block(
-    store: ChunkStore, state: SessionState, maker: BlockMaker | None, counter: TokenCounter, need: NeedsSummary
+    store: ChunkStore,
+    state: SessionState,
+    maker: BlockMaker | None,
+    counter: TokenCounter,
+    need: NeedsSummary,
+    number: int,
 ) -> Block:
-    """Have a text made for the step about to be taken, and store it. Raises SummaryFailed when nothing makes texts."""
+    """Have a text made for the step about to be taken. Raises SummaryFailed when nothing makes texts."""
     if maker is None:
         raise SummaryFailed("this policy needs summaries of ranges, and nothing here makes them")
     question = state.question
     step = len(state.index) + 1
     texts = await source_texts(store, state, counter, need.first, need.last, step)
-    made = await maker.make(need, len(state.blocks) + 1, step, texts, question.text if question else "")
-    await add_block(store, state, made)
-    return made
+    return await maker.make(need, number, step, texts, question.text if question else "")
 
 
 async def add_block(store: ChunkStore, state: SessionState, made: Block) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory.assemble import Parts, assemble
+from memory.assemble import Parts, assemble, preview
 from memory.blocks import add_block
 from memory.chunking import full_text, make_chunk
 from memory.config import MemoryConfig
@@ -191,6 +191,21 @@ class Memory:
         self._state.rewind(self.steps + 1)
         return await assemble(self._parts, budget)
 
+    async def preview(
+        self, question: str, budget: int, policy: ContextPolicy | None = None, config: MemoryConfig | None = None
+    ) -> Context:
+        """What ``question``, put now, would be shown within ``budget`` tokens; nothing of it is remembered.
+
+        ``policy`` and ``config`` stand in for this memory's own: such a policy has to have been told of `facts` by
+        whoever brings it. Raises as `assemble`.
+        """
+        await self._publish()
+        self._state.rewind(self.steps + 1)
+        parts = replace(self._parts, policy=policy or self._parts.policy, config=config or self._config)
+        if "lexical" in parts.policy.needs and len(self._state.lexical) < self.steps:
+            await self._index_texts()
+        return await preview(parts, budget, sanitize(question).strip())
+
     async def rebuild(self, step: int) -> Rebuilt:
         """The context of a past step, rendered again and compared with its stored hash."""
         return await rebuild(self._parts, step)
@@ -247,12 +262,16 @@ class Memory:
 
     async def _pick_up(self) -> None:
         if "lexical" in self._given.policy.needs:
-            for first in range(1, self.steps + 1, PAGE):
-                for text in await self._full_texts(range(first, min(first + PAGE, self.steps + 1))):
-                    self._state.lexical.add(text)
+            await self._index_texts()
         self._parts.keys.submit(self._state.keys.missing(np.arange(1, self.steps + 1)).tolist())
         if self._given.summaries is not None:
             self._given.summaries.backlog(await self._given.store.without_views(before=self.steps + 1))
+
+    async def _index_texts(self) -> None:
+        """Take in the texts that the lexical index does not have yet."""
+        for first in range(len(self._state.lexical) + 1, self.steps + 1, PAGE):
+            for text in await self._full_texts(range(first, min(first + PAGE, self.steps + 1))):
+                self._state.lexical.add(text)
 
     async def _full_texts(self, numbers: Sequence[int]) -> list[str]:
         return [full_text(chunk.step) for chunk in await self._given.store.chunks(numbers)]

@@ -19,6 +19,7 @@ from runners.replay.report import ReplayReport
 from runners.replay.rows import CurveRow, DifferenceRow, ReplayRow, SessionRow
 from runners.report import CitationReport, RunReport, ShowReport, StepReport
 from runners.sessions.catalogue import SessionEntry
+from runners.stress.tables import CellRow, Curve, LatencyRow, RecallRow, StressReport
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -77,6 +78,11 @@ REPORTS = (
     DifferenceRow,
     SessionRow,
     CurveRow,
+    StressReport,
+    CellRow,
+    RecallRow,
+    LatencyRow,
+    Curve,
 )
 
 

@@ -27,6 +27,7 @@ from runners.cli import (
     run,
     sessions,
     show,
+    stress,
     tool,
 )
 from runners.cli.exits import BAD_INPUT, DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
@@ -42,6 +43,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     memory_eval.memory_eval,
     fit_profile.fit_profile,
     models.models,
+    stress.stress,
     doctor.doctor,
     dev_server.dev_server,
     mcp_server.mcp,
@@ -53,6 +55,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., Any]]]] = {
     "bench": ("Benchmarks: run, resume, score, report, compare, submit, export.", bench.BENCH),
     "sessions": ("What sessions there are; show, export or remove one.", sessions.SESSIONS),
+    "report": ("What became of a stress run.", stress.REPORT),
     "memory": ("How large a session's memory is; make it smaller.", memory.MEMORY),
 }
 """Commands with commands of their own: what the group is for, and its functions by name."""
