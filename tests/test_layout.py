@@ -24,6 +24,8 @@ SUPERVISED_BORDERS = {
     "memory/summaries/worker.py": "a background job",
     "tools/python/inside_cells.py": "code of the model's, in the sandbox",
     "runners/bench/trial.py": "a trial, which may not end the others",
+    "runners/service/client.py": "a call, instead of which recency decides",
+    "runners/service/gate.py": "a request",
     "tools/visit/child.py": "a parser on a hostile document, in a child process",
 }
 """Where ``except Exception`` may stand, and what it guards. What happened is logged, or handed to the parent."""

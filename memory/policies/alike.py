@@ -39,29 +39,31 @@ class Alike:
         return Cosines(self._cosines)
 
     def _start(self, keys: KeyArray, rows: IntArray) -> None:
-        self._rows, self._whole = rows, _rounded(keys[rows])
+        self._rows, self._whole = rows, rounded(keys[rows])
         self._given: BoolArray = np.asarray(self._whole.any(axis=1))
-        self._cosines = _products(self._whole, self._whole)
+        self._cosines = products(self._whole, self._whole)
 
     def _follow(self, keys: KeyArray, rows: IntArray) -> None:
         places = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
         new = np.flatnonzero((self._rows[places] != rows) | ~self._given[places])
         whole = self._whole.take(places, axis=0)
         cosines = self._cosines.take(places, axis=0).take(places, axis=1)
-        whole[new] = _rounded(keys[rows[new]])
-        cosines[new] = _products(whole[new], whole)
+        whole[new] = rounded(keys[rows[new]])
+        cosines[new] = products(whole[new], whole)
         cosines[:, new] = cosines[new].T
         self._given = self._given[places]
         self._given[new] = whole[new].any(axis=1)
         self._rows, self._whole, self._cosines = rows, whole, cosines
 
 
-def _products(some: Float32Array, whole: Float32Array) -> Float32Array:
+def products(some: Float32Array, whole: Float32Array) -> Float32Array:
+    """(m, n) cosines of keys that `rounded` gave, exact: the same whatever else is computed with them."""
     found: Float32Array = np.minimum(some @ whole.T * np.float32(_SCALE**-2), np.float32(1))
     return found
 
 
-def _rounded(keys: KeyArray) -> Float32Array:
+def rounded(keys: KeyArray) -> Float32Array:
+    """(n, d) keys as whole numbers; zero for one that is not finite. Raises ValueError for another length than 1 or 0."""
     finite = np.isfinite(keys.sum(axis=1))
     whole: Float32Array = np.rint(Keys(np.where(finite[:, np.newaxis], keys, np.float32(0))).rows * np.float32(_SCALE))
     return whole

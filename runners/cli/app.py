@@ -25,6 +25,7 @@ from runners.cli import (
     policies,
     replay,
     run,
+    serve,
     sessions,
     show,
     stress,
@@ -47,6 +48,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     doctor.doctor,
     dev_server.dev_server,
     mcp_server.mcp,
+    serve.serve,
 )
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
