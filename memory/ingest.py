@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ def clean_step(step: Step) -> Step:
 
 
 def clean_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Arguments with every text in them, keys included, storable."""
+    """Arguments with every text in them, keys included, storable; numbers that JSON does not have become texts."""
     return {sanitize(key): _clean_value(value) for key, value in arguments.items()}
 
 
@@ -36,6 +37,8 @@ def _clean_value(value: JsonValue) -> JsonValue:
         return [_clean_value(item) for item in value]
     if isinstance(value, dict):
         return clean_arguments(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value
 
 

@@ -155,7 +155,7 @@ def _as_list(value: JsonValue) -> JsonValue:
         if value.lstrip().startswith("["):
             try:
                 parsed = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return [value]
             if isinstance(parsed, list) and all(isinstance(item, str) for item in parsed):
                 return list(parsed)
