@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from agent.limits import LimitsConfig
-from memory.records import Reply, Usage
+from memory.config import MemoryConfig
+from memory.records import Observation, Reply, Usage
 from runners.devserver.model_server import WireRequest
 from runners.devserver.wire import Turn, Wire, payload
-from tests.agent.bench import FakeTool, Setup, bench, say
+from tests.agent.bench import AnyArguments, FakeTool, Setup, bench, say
 from tests.faults.model_bench import WIRES, Naps, asked, backbone_at, searching, served, texts
+from tools.base import CallContext
 
 RESET = Turn(Reply("half"), cut_after=0)
 
@@ -150,6 +152,40 @@ async def test_f24_a_cut_stream_is_never_half_executed(path: Path, wire: Wire, c
     run = await asked(path, [*cuts, call, "done"], wire, [tool])
     assert (run.outcome.status, len(run.requests), len(tool.calls)) == ("completed", 4, 1)
     assert run.steps[0].calls[0].arguments == {"q": "the whole query"}
+
+
+class Patient(FakeTool):
+    """Answers whatever it is asked, and differently each time."""
+
+    async def run(self, arguments: AnyArguments, context: CallContext) -> Observation:
+        self.outcomes.append(f"found {len(self.calls)}")
+        return await super().run(arguments, context)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("wire", "every"), [("openai", 1), ("anthropic", 1), ("responses", 3)])
+async def test_f24_a_session_whose_streams_are_cut_at_every_byte(path: Path, wire: Wire, every: int) -> None:
+    """Two cut replies, then a whole one, and so on to the last byte, framed so that a cut looks like the end: each
+    reply is carried out whole or not at all, and no more than once."""
+    size = len(payload(Turn(looking(0)), wire, "scripted", stream=True))
+    turns: list[Turn] = []
+    for at in range(0, size, 2 * every):
+        turns += [Turn(looking(len(turns) + n), cut_after=at + n * every, chunked=False) for n in (0, 1)]
+        turns.append(Turn(looking(len(turns))))
+    tool = Patient("search")
+    setup = Setup(policy="last-k", memory=MemoryConfig(budget=2_000))
+    run = await asked(path, [*turns, "done"], wire, [tool], setup)
+    assert (run.outcome.status, len(run.requests)) == ("completed", len(turns) + 1)
+    done = [int(str(call.arguments["q"]).removeprefix("query ")) for step in run.steps for call in step.calls]
+    assert len(tool.calls) == len(done) and done == sorted(set(done))
+    assert [n for n, turn in enumerate(turns) if turn.cut_after is None and n not in done] == []
+    # what was carried out although it was cut had lost no more than what follows the reply itself
+    assert all((turns[n].cut_after or size) > 0.6 * size for n in done)
+
+
+def looking(number: int) -> Reply:
+    """A call of fixed size, told from every other one."""
+    return Reply("I look.", tool_calls=(searching(f"query {number:05}"),))
 
 
 @pytest.mark.parametrize("wire", WIRES)
