@@ -103,11 +103,15 @@ def write_json(value: Mapping[str, JsonValue], target: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    path = Path(target)
+    write_whole(Path(target), text, "--json")
+
+
+def write_whole(path: Path, text: str, option: str) -> None:
+    """Write a file whole or not at all. Raises UsageFault, which names ``option``, when it cannot be written."""
     try:
         _replace(path, text)
     except OSError as fault:
-        raise UsageFault(f"--json {target}: cannot be written: {fault.strerror}") from fault
+        raise UsageFault(f"{option} {path}: cannot be written: {fault.strerror}") from fault
 
 
 def _replace(path: Path, text: str) -> None:

@@ -2,41 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from runners.cli.options import JsonFile
 from runners.cli.run import SessionName
 
 if TYPE_CHECKING:
+    from runners.environment import Environment
+    from runners.folders import SessionFolder
     from runners.report import ShowReport
 
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write the session as one page that needs nothing else: every chunk at every step, with score and reason.",
+        rich_help_panel="Output",
+    ),
+]
 
-def show(session: SessionName, json_file: JsonFile = None) -> None:
+
+def show(session: SessionName, html: HtmlFile = None, json_file: JsonFile = None) -> None:
     """Show a session: its steps, the levels that old steps were shown at, and the tokens of every context."""
     import asyncio
 
     from runners.environment import forget_secrets, read_environment
     from runners.folders import find_folder
-    from runners.report import to_json, write_json
+    from runners.report import to_json, write_json, write_whole
 
     environment = read_environment()
     forget_secrets()
-    report = asyncio.run(_read(find_folder(environment.home, session).store, session))
-    if json_file:
+    folder = find_folder(environment.home, session)
+    if html is not None:
+        write_whole(html, asyncio.run(_page(folder, environment)), "--html")
+    report = asyncio.run(_read(folder, session)) if json_file or html is None else None
+    if report is not None and json_file:
         write_json(to_json(report), json_file)
-    if json_file != "-":
+    if html is not None:
+        typer.echo(str(html), err=json_file == "-")
+    elif report is not None and json_file != "-":
         _print(report)
 
 
-async def _read(path: object, name: str) -> ShowReport:
-    from pathlib import Path
-
+async def _read(folder: SessionFolder, name: str) -> ShowReport:
     from memory.store.sqlite import SqliteStore
     from runners.checking import tell_checking
     from runners.outcome import show_report
 
-    async with await SqliteStore.open(Path(str(path)), create=False, read_only=True, checking=tell_checking) as store:
+    async with await SqliteStore.open(folder.store, create=False, read_only=True, checking=tell_checking) as store:
         return await show_report(name, store)
+
+
+async def _page(folder: SessionFolder, environment: Environment) -> str:
+    from memory.store.sqlite import SqliteStore
+    from runners.checking import tell_checking
+    from runners.redact import Redactor
+    from runners.viewer.page import recorded_page
+    from runners.viewer.recorded import Recorded
+
+    redact = Redactor(environment.secrets.values(), shapes=True)
+    async with await SqliteStore.open(folder.store, create=False, read_only=True, checking=tell_checking) as store:
+        return await recorded_page(await Recorded.open(folder.name, store, redact))
 
 
 def _print(report: ShowReport) -> None:
