@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.backbones.base import UnparsedCall
-from agent.dialects.base import Decision, Situation
+from agent.dialects.base import Decision
 from agent.dialects.formats import answer_messages, functions_text, plain, results, turn_messages
+from agent.dialects.frame import Framed
 from agent.dialects.parsing import clean_object, nearest_name, parse_object
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.frame import defuse
-from memory.plan import Context
 from memory.ports import StepFormat
-from memory.records import Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
+from memory.records import Message, Reply, Step, ToolCall, ToolSpec
 
 MAX_OUTPUT_TOKENS = 4096
 MAX_CALLS = 32
@@ -65,35 +65,15 @@ class NativeFormat:
         return functions_text(self.tools)
 
 
-class NativeDialect:
-    """Native tool calls. ``today`` (ISO date) is part of the system prompt; it must not change within a session."""
+class NativeDialect(Framed):
+    """Native tool calls."""
 
     name = "native"
-
-    def __init__(
-        self,
-        *,
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
-        sampling: Sampling | None = None,
-        today: str = "",
-        task_key: str = "",
-    ) -> None:
-        self._max_output_tokens = max_output_tokens
-        self._sampling = sampling or Sampling()
-        self._today = today
-        self._task_key = task_key
+    most = MAX_OUTPUT_TOKENS
+    sends_tools = True
 
     def step_format(self, tools: Sequence[ToolSpec]) -> StepFormat:
         return NativeFormat(tuple(tools), self._today)
-
-    def request(self, context: Context, tools: Sequence[ToolSpec], situation: Situation) -> Request:
-        return Request(
-            messages=context.messages,
-            tools=tuple(tools),
-            max_output_tokens=self._max_output_tokens,
-            sampling=self._sampling,
-            task_key=self._task_key,
-        )
 
     def parse(self, reply: Reply, step: int) -> Decision:
         """Raises ParseFailure for an empty, refused, cut or unreadable reply."""

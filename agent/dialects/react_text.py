@@ -6,17 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.dialects.base import Decision, Situation
+from agent.dialects.base import Decision
 from agent.dialects.formats import plain, results, turn_messages
+from agent.dialects.frame import Framed
 from agent.dialects.parsing import parse_object, unfenced, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought
 from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.chunking import arguments_text
 from memory.frame import defuse
-from memory.plan import Context
 from memory.ports import StepFormat
-from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
+from memory.records import JsonValue, Message, Reply, Step, ToolCall, ToolSpec
 
 MAX_OUTPUT_TOKENS = 2048
 STOP = ("\nObservation:",)
@@ -63,35 +63,15 @@ class ReactTextFormat:
         return ""
 
 
-class ReactTextDialect:
-    """Text in, text out. ``today`` (ISO date) is part of the system prompt; it must not change within a session."""
+class ReactTextDialect(Framed):
+    """Text in, text out."""
 
     name = "react-text"
-
-    def __init__(
-        self,
-        *,
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
-        sampling: Sampling | None = None,
-        today: str = "",
-        task_key: str = "",
-    ) -> None:
-        self._max_output_tokens = max_output_tokens
-        self._sampling = sampling or Sampling()
-        self._today = today
-        self._task_key = task_key
+    most = MAX_OUTPUT_TOKENS
+    stop = STOP
 
     def step_format(self, tools: Sequence[ToolSpec]) -> StepFormat:
         return ReactTextFormat(tuple(tools), self._today)
-
-    def request(self, context: Context, tools: Sequence[ToolSpec], situation: Situation) -> Request:
-        return Request(
-            messages=context.messages,
-            max_output_tokens=self._max_output_tokens,
-            stop=STOP,
-            sampling=self._sampling,
-            task_key=self._task_key,
-        )
 
     def parse(self, reply: Reply, step: int) -> Decision:
         """The first action or the final answer, whichever comes first; what follows an invented Observation is not

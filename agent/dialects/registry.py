@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.dialects.base import Dialect
+from agent.dialects.frame import Framed
 from memory.records import Sampling
+
+F = TypeVar("F", bound=Framed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +38,25 @@ def make_dialect(name: str, options: DialectOptions | None = None) -> Dialect:
     return _MAKERS[name](options or DialectOptions())
 
 
-def _native(options: DialectOptions) -> Dialect:
-    from agent.dialects.native import MAX_OUTPUT_TOKENS, NativeDialect
-
-    return NativeDialect(
-        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
+def _framed(made: type[F], options: DialectOptions) -> F:
+    return made(
+        max_output_tokens=options.max_output_tokens,
         sampling=options.sampling,
         today=options.today,
         task_key=options.task_key,
     )
+
+
+def _native(options: DialectOptions) -> Dialect:
+    from agent.dialects.native import NativeDialect
+
+    return _framed(NativeDialect, options)
 
 
 def _tongyi(options: DialectOptions) -> Dialect:
-    from agent.dialects.tongyi import MAX_OUTPUT_TOKENS, TongyiDialect
+    from agent.dialects.tongyi import TongyiDialect
 
-    return TongyiDialect(
-        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
-        sampling=options.sampling,
-        today=options.today,
-        task_key=options.task_key,
-    )
+    return _framed(TongyiDialect, options)
 
 
 def _guided(options: DialectOptions) -> Dialect:
@@ -70,26 +73,15 @@ def _guided_small(options: DialectOptions) -> Dialect:
 
 
 def _websailor(options: DialectOptions) -> Dialect:
-    from agent.dialects.tongyi import MAX_OUTPUT_TOKENS
     from agent.dialects.websailor import WebsailorDialect
 
-    return WebsailorDialect(
-        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
-        sampling=options.sampling,
-        today=options.today,
-        task_key=options.task_key,
-    )
+    return _framed(WebsailorDialect, options)
 
 
 def _react_text(options: DialectOptions) -> Dialect:
-    from agent.dialects.react_text import MAX_OUTPUT_TOKENS, ReactTextDialect
+    from agent.dialects.react_text import ReactTextDialect
 
-    return ReactTextDialect(
-        max_output_tokens=options.max_output_tokens or MAX_OUTPUT_TOKENS,
-        sampling=options.sampling,
-        today=options.today,
-        task_key=options.task_key,
-    )
+    return _framed(ReactTextDialect, options)
 
 
 _MAKERS: dict[str, Callable[[DialectOptions], Dialect]] = {

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.backbones.base import UnparsedCall
-from agent.dialects.base import Decision, Situation
+from agent.dialects.base import Decision
 from agent.dialects.formats import answer_messages, function_json, plain, results, turn_messages
+from agent.dialects.frame import Framed
 from agent.dialects.parsing import call_of, clean_object, parse_json, parse_object, unfenced, valid_name
 from agent.dialects.reading import check_whole, joined, split_thought, written_call
 from agent.dialects.shapes import trained_shape
@@ -23,9 +24,8 @@ from agent.errors import ParseFailure
 from agent.prompts import prompt
 from memory.chunking import arguments_text
 from memory.frame import defuse
-from memory.plan import Context
 from memory.ports import StepFormat
-from memory.records import JsonValue, Message, Reply, Request, Sampling, Step, ToolCall, ToolSpec
+from memory.records import JsonValue, Message, Reply, Sampling, Step, ToolCall, ToolSpec
 
 MAX_OUTPUT_TOKENS = 10_000
 SAMPLING = Sampling(temperature=0.6, top_p=0.95, presence_penalty=1.1)
@@ -81,36 +81,16 @@ class TongyiFormat:
         return ""
 
 
-class TongyiDialect:
-    """Text in, text out. ``today`` (ISO date) is part of the system prompt; it must not change within a session."""
+class TongyiDialect(Framed):
+    """Text in, text out."""
 
     name = "tongyi"
+    most = MAX_OUTPUT_TOKENS
     own_sampling = SAMPLING
-
-    def __init__(
-        self,
-        *,
-        max_output_tokens: int = MAX_OUTPUT_TOKENS,
-        sampling: Sampling | None = None,
-        today: str = "",
-        task_key: str = "",
-    ) -> None:
-        self._max_output_tokens = max_output_tokens
-        self._sampling = sampling or self.own_sampling
-        self._today = today
-        self._task_key = task_key
+    stop = STOP
 
     def step_format(self, tools: Sequence[ToolSpec]) -> StepFormat:
         return TongyiFormat(tuple(tools), self._today)
-
-    def request(self, context: Context, tools: Sequence[ToolSpec], situation: Situation) -> Request:
-        return Request(
-            messages=context.messages,
-            max_output_tokens=self._max_output_tokens,
-            stop=STOP,
-            sampling=self._sampling,
-            task_key=self._task_key,
-        )
 
     def parse(self, reply: Reply, step: int) -> Decision:
         """The first call or the answer, whichever comes first. Raises ParseFailure."""
