@@ -75,9 +75,10 @@ $(VENV)/.stamp-local: pyproject.toml | $(VENV)/.stamp-core
 	$(PIP) install -q -e ".[local]"
 	@touch $@
 
-# what benchmarks can use; where one has no wheel, its tests are skipped, loudly
+# what benchmarks and hosts of the memory can use; where one has no wheel, its tests are skipped, loudly
 $(VENV)/.stamp-extras: pyproject.toml | $(VENV)/.stamp-test
 	$(PIP) install -q -e ".[ray,inspect,parquet,plots]" || echo "extras of the benchmarks could not be installed"
+	$(PIP) install -q -e ".[hosts]" "schemathesis>=4,<5" || echo "hosts of the memory could not be installed"
 	@touch $@
 
 # torch goes in by itself, before sentence-transformers asks for whatever build comes first

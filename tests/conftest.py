@@ -52,6 +52,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("NO MODEL: local language models were not tested", red=True, bold=True)
     if any("NO MCP" in str(report.longrepr) for report in skipped):
         terminalreporter.write_line("NO MCP: servers and clients of MCP were not tested", red=True, bold=True)
+    for missing in ("NO SERVE", "NO HOSTS", "NO SCHEMATHESIS"):
+        if any(missing in str(report.longrepr) for report in skipped):
+            terminalreporter.write_line(f"{missing}: parts of the service were not tested", red=True, bold=True)
     for missing in ("NO MOUNT NAMESPACES", "NO C COMPILER"):
         if any(missing in str(report.longrepr) for report in skipped):
             terminalreporter.write_line(f"{missing}: some faults of disks were not tested", red=True, bold=True)

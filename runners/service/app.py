@@ -17,6 +17,8 @@ from runners.service.ops_routes import ops_routes
 from runners.service.select_routes import select_routes
 from runners.service.session_routes import session_routes, watch_routes
 from runners.service.state import Service
+from runners.viewer.held import Held
+from runners.viewer.routes import page_routes, viewer_routes
 
 ABOUT = (
     "Selects what stands in a model's context under a token budget, and keeps the memory of sessions. Times out and "
@@ -28,15 +30,20 @@ _BODIES = (SelectIn, UsedIn, PrewarmIn, BeginIn, IngestIn, AssembleIn, GlimpseIn
 def make_app(service: Service) -> Gate:
     """The ASGI application over a service, which its shutdown closes."""
 
+    held = Held(service.sessions.folder, service.environment)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await service.aclose()
+        await held.aclose()
 
     # no page of documentation: the ones that there are load scripts from elsewhere
     app = FastAPI(title="longstride", version="1", description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan)
     for router in (select_routes(service), session_routes(service), watch_routes(service), ops_routes(service)):
         app.include_router(router)
+    for router in (page_routes(service), viewer_routes(service, held)):
+        app.include_router(router, include_in_schema=False)
     add_handlers(app)
     described = _described(app)
     app.openapi = lambda: described  # type: ignore[method-assign]
@@ -44,7 +51,7 @@ def make_app(service: Service) -> Gate:
     def count(route: str, status: int) -> None:
         service.metrics.requests[route, status] += 1
 
-    return Gate(app, service.settings, count)
+    return Gate(app, service.settings, count, service.passes)
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

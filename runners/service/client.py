@@ -211,6 +211,10 @@ class SelectClient:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
         if self._http is not None:
             await self._http.aclose()
             self._http = None
@@ -265,10 +269,6 @@ def _body(ask: Ask, unreported: int) -> bytes:
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
-        pending = asyncio.all_tasks(loop)
-        for task in pending:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()

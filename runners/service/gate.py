@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from runners.service.passes import ENTER, Passes
 from runners.service.settings import ServiceSettings
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -17,8 +18,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-OPEN = frozenset({"/healthz"})
-"""Paths that need no token."""
+OPEN = frozenset({"/healthz", ENTER})
+"""Paths that need no token; the second asks for one of its own."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -45,10 +46,13 @@ class Refused(Exception):
 class Gate:
     """ASGI middleware around everything: checks the request, reads its whole body (counted), adds `HEADERS`, and turns
     a fault of the program into a 500 that tells nothing, with the traceback in the log. ``count`` is told of every
-    answer: the route's path, and the status."""
+    answer: the route's path, and the status. ``passes``: who may see the pages without a bearer token."""
 
-    def __init__(self, app: App, settings: ServiceSettings, count: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, app: App, settings: ServiceSettings, count: Callable[[str, int], None], passes: Passes | None = None
+    ) -> None:
         self._app = app
+        self._passes = passes
         self._settings = settings
         self._count = count
         self._hosts = settings.allowed_hosts()
@@ -83,7 +87,8 @@ class Gate:
         headers = _headers(scope)
         self._check_host(headers)
         self._check_origin(headers)
-        if scope["path"] not in OPEN:
+        admitted = self._passes is not None and self._passes.admits(scope["path"], headers.get("cookie", ""))
+        if scope["path"] not in OPEN and not admitted:
             self._check_token(headers)
         if scope["method"] not in _BODIES:
             return None

@@ -14,6 +14,7 @@ from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.parts import cached_encoder
+from runners.service.passes import Passes
 from runners.service.settings import ServiceSettings, check_bind
 
 INSTALL = "pip install 'longstride[serve]'"
@@ -36,6 +37,7 @@ async def serve(
     config: RunConfig,
     *,
     prewarm: Iterable[str] = (),
+    passes: Passes | None = None,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until a signal asks for the end. ``ready`` is told the address once it answers.
@@ -53,7 +55,7 @@ async def serve(
         listening = listen(settings)
         stack.callback(listening.close)
         encoder = await asyncio.to_thread(cached_encoder, config, environment, stack)
-        service = Service(settings, environment, config, encoder)
+        service = Service(settings, environment, config, encoder, passes)
         await asyncio.to_thread(warm_up)
         await asyncio.to_thread(service.selector.prewarm, ["warm"])
         texts = iter(prewarm)

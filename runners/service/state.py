@@ -18,6 +18,7 @@ from runners.service.bodies import SelectIn
 from runners.service.explain import Decision, explain
 from runners.service.gate import Refused
 from runners.service.metrics import Metrics
+from runners.service.passes import Passes
 from runners.service.records import DebugLog, Recent
 from runners.service.selecting import MIB, Selected, Selector, Working
 from runners.service.sessions import Sessions
@@ -41,7 +42,12 @@ class Service:
     """The state of one process."""
 
     def __init__(
-        self, settings: ServiceSettings, environment: Environment, config: RunConfig, encoder: Encoder
+        self,
+        settings: ServiceSettings,
+        environment: Environment,
+        config: RunConfig,
+        encoder: Encoder,
+        passes: Passes | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics()
@@ -49,6 +55,7 @@ class Service:
         self.sessions = Sessions(environment, config, settings.max_sessions)
         self.selector = Selector(encoder, cache_bytes=settings.cache_mib * MIB)
         self.environment = environment
+        self.passes = passes or Passes()
         self.closing = asyncio.Event()
         self.streams = 0
         redact = Redactor(environment.secrets.values(), shapes=True)

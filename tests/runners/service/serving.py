@@ -14,6 +14,7 @@ import pytest
 
 from memory.encoders.hashing import HashingEncoder
 from memory.ports import Encoder
+from memory.selection.facility import warm_up
 from runners.config import load_config
 from runners.environment import Environment, Secret
 from runners.request import ConfigRequest
@@ -49,6 +50,7 @@ def running(home: Path, encoder: Encoder | None = None, **settings: Any) -> Iter
         settings["token"] = Secret(settings["token"])
     checked = ServiceSettings(port=0, **settings)
     config = load_config(ConfigRequest(None, None, None, None, ("encoder.kind=hashing",)))
+    warm_up()
     listening = listen(checked)
     ready = threading.Event()
     box: dict[str, Any] = {}

@@ -152,13 +152,12 @@ def test_a_body_is_counted_while_it_is_read_and_must_arrive(guarded: Running) ->
 
 
 def test_a_fault_of_the_program_is_told_to_the_log_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with running(tmp_path) as one:
+    with caplog.at_level(logging.ERROR), running(tmp_path) as one:
         one.service.select = None
-        with caplog.at_level(logging.ERROR):
-            answer = httpx.post(f"{one.url}/select", json=BODY)
+        answer = httpx.post(f"{one.url}/select", json=BODY)
         assert answer.status_code == 500 and answer.json()["error"]["kind"] == "internal"
         assert "TypeError" not in answer.text and "NoneType" not in answer.text
-        assert any(record.exc_info for record in caplog.records)
+    assert any(record.exc_info for record in caplog.records)
 
 
 def test_another_bind_needs_a_token() -> None:
