@@ -17,7 +17,7 @@ _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}"
     "table{border-collapse:collapse;margin:.6rem 0 1.6rem}caption{text-align:left;font-weight:600;padding:.3rem 0}"
     "th,td{padding:.2rem .7rem;border-bottom:1px solid #ddd;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}.wide{overflow-x:auto}"
+    "th:first-child,td:first-child{text-align:left}.wide{overflow-x:auto}svg{max-width:100%;height:auto}"
 )
 
 
@@ -45,22 +45,30 @@ def heading(made: BenchReport) -> str:
 def markdown(made: BenchReport) -> str:
     """The report as Markdown."""
     parts = [f"# {heading(made)}", f"Data {made.dataset[:12]}. Intervals: 95 % by bootstrap over questions."]
-    for grid in grids(made):
-        lines = [_line(grid.head), _line(["---", *["---:"] * (len(grid.head) - 1)]), *map(_line, grid.rows)]
-        parts.append(f"## {grid.title}\n\n" + "\n".join(lines))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *map(markdown_table, grids(made))]) + "\n"
+
+
+def markdown_table(grid: Grid) -> str:
+    """A table as Markdown, under its title."""
+    lines = [_line(grid.head), _line(["---", *["---:"] * (len(grid.head) - 1)]), *map(_line, grid.rows)]
+    return f"## {grid.title}\n\n" + "\n".join(lines)
 
 
 def page(made: BenchReport, pictures: Sequence[Path] = ()) -> str:
     """The report as one HTML page that needs nothing else; ``pictures``: SVG files to put in."""
-    body = [f"<h1>{html.escape(heading(made))}</h1>", f"<p>Data {html.escape(made.dataset[:12])}. ", _NOTE, "</p>"]
-    for grid in grids(made):
+    return html_page(made.title, heading(made), f"Data {made.dataset[:12]}. {_NOTE}", grids(made), pictures)
+
+
+def html_page(title: str, heading: str, note: str, tables: Sequence[Grid], pictures: Sequence[Path] = ()) -> str:
+    """Tables and pictures as one HTML page that needs nothing else."""
+    body = [f"<h1>{html.escape(heading)}</h1>", f"<p>{html.escape(note)}</p>"]
+    for grid in tables:
         body.append(f'<div class="wide"><table><caption>{html.escape(grid.title)}</caption>')
         body.append(_row("th", grid.head))
         body += [_row("td", row) for row in grid.rows]
         body.append("</table></div>")
     body += [f"<div>{_svg(path)}</div>" for path in pictures if path.suffix == ".svg"]
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(made.title)}</title>'
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
     return head + f"<style>{_STYLE}</style><body>" + "\n".join(body) + "</body></html>\n"
 
 

@@ -23,6 +23,16 @@ Data = Annotated[Path, typer.Argument(metavar="DATA", help="The benchmark's file
 OutFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Where sessions and figures go; an existing run goes on.")
 ]
+BenchOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o", metavar="KEY=VALUE", help="Option of the benchmark, as in `-o level=2,3`.", rich_help_panel=_WORK
+    ),
+]
+CorpusOption = Annotated[
+    str | None,
+    typer.Option("--corpus", metavar="PATH|pydoc:", help="Search this instead of the web.", rich_help_panel=_WORK),
+]
 BenchName = Annotated[str, typer.Option("--benchmark", metavar="NAME", help="What DATA is.", rich_help_panel=_WORK)]
 Kind = Annotated[
     Literal["ask", "visits"],
@@ -83,6 +93,8 @@ def stress(
     overflow: OverflowOption = "auto",
     workload: Kind = "ask",
     benchmark: BenchName = "multihop",
+    options: BenchOptions = None,
+    corpus: CorpusOption = None,
     steps: StepsOption = 3_000,
     question_steps: QuestionSteps = 24,
     every: Every = 1,
@@ -104,12 +116,14 @@ def stress(
     of a benchmark are asked one after another in one session, its memory never cleared. Killed at any time, the same
     command goes on."""
     from runners.bench.datasets import registry
+    from runners.bench.planning import options_of
     from runners.stress.plan import StressRequest, Work
 
-    dataset = registry.load(registry.benchmark(benchmark), data, {}).hash
+    chosen = options_of(options or ())
+    dataset = registry.load(registry.benchmark(benchmark), data, chosen).hash
     distances = _numbers("--distance", distance)
     work = Work(workload, benchmark, str(data.resolve()), steps, question_steps, every, probe_every, distances,
-                _names(also), not no_read, seed, dataset)  # fmt: skip
+                _names(also), not no_read, seed, dataset, chosen, corpus)  # fmt: skip
     budgets, lambdas = _numbers("--budget", budget), _floats("--lambda", lam)
     request = StressRequest(work, _names(policy), budgets, lambdas, overflow, backbone, profile, config,
                             tuple(overrides or ()))  # fmt: skip

@@ -146,7 +146,9 @@ class Job:
             place.discard()
             place.path.mkdir(parents=True, exist_ok=True)
         config = stored_config(self.cell.config, self.cell.label) if new else None
-        return SessionRequest(place, self.environment, Bus(), config, Inputs(self.given.dataset.corpus))
+        files = tuple(dict.fromkeys(file for task in self.given.dataset.tasks for file in task.files))
+        inputs = Inputs(self.plan.work.corpus or self.given.dataset.corpus, files)
+        return SessionRequest(place, self.environment, Bus(), config, inputs)
 
 
 async def run_cell(job: Job) -> CellEnd:
@@ -214,7 +216,7 @@ async def _work(job: Job, opened: OpenSession, recorder: Recorder, written: Writ
         work.probe_every if given.pages else 0,
         written.probes,
         cell.policy,
-        shadows(work.also, opened.config),
+        shadows(work.also, cell.budget),
         work.read,
         read_probes(job.folder),
     )

@@ -16,12 +16,15 @@ from runners.errors import UsageFault
 from runners.layers import key_paths
 from runners.request import ConfigRequest
 from runners.stress.facts import DISTANCES
+from runners.stress.probes import shadows
 
 Workload: TypeAlias = Literal["ask", "visits"]
 """``ask``: the backbone works on one question after another. ``visits``: a script reads page after page."""
 Overflow: TypeAlias = Literal["auto", "stop", "fit"]
 STOPPING = ("react", "summary-", "fold-", "pace")
 """Policies that end where their unfitted plan exceeds the budget, as published (``auto``)."""
+TEXTS = ("summary-re", "summary-ro", "fold-", "boundary")
+"""Policies that have texts made for runs of steps: those belong to a session of their own."""
 PLAN = "plan.json"
 FORMAT = "longstride-stress-1"
 
@@ -56,6 +59,10 @@ class Work:
     """Whether the backbone answers the probes too."""
     seed: int = 0
     dataset: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the benchmark, such as ``level`` for GAIA."""
+    corpus: str | None = None
+    """Searched instead of the web; None: what the benchmark brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,10 @@ def make_plan(request: StressRequest) -> StressPlan:
         raise UsageFault("a stress run needs at least one policy and one budget")
     if min(request.budgets) < 1:
         raise UsageFault(f"--budget: must be positive, not {min(request.budgets)}")
+    foreign = next((name for name in request.work.also if name.startswith(TEXTS)), None)
+    if foreign:
+        raise UsageFault(f"--also {foreign}: it needs a session of its own", hint="take it up in --policy")
+    shadows(request.work.also, request.budgets[0])
     cells: list[Cell] = []
     for budget in dict.fromkeys(request.budgets):
         for policy in dict.fromkeys(request.policies):

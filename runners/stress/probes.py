@@ -15,7 +15,7 @@ from memory.policies.registry import make_policy
 from memory.ports import ContextPolicy
 from memory.records import JsonValue
 from runners.bench.journal import Journal
-from runners.config import RunConfig, load_config
+from runners.config import load_config
 from runners.replay.planted import Asked, plain
 from runners.request import ConfigRequest
 from runners.scoring.text import exact, short
@@ -57,11 +57,11 @@ class Shadow:
         self.told = len(opened.memory.facts)
 
 
-def shadows(names: Sequence[str], like: RunConfig) -> list[Shadow]:
-    """Policies by name, within the same budget and made to fit it. Raises ConfigError."""
+def shadows(names: Sequence[str], budget: int) -> list[Shadow]:
+    """Policies by name, within ``budget`` and made to fit it. Raises ConfigError."""
     found = []
     for name in names:
-        config = load_config(ConfigRequest(policy=name, options=(f"memory.budget={like.memory.budget}",)))
+        config = load_config(ConfigRequest(policy=name, options=(f"memory.budget={budget}",)))
         options = config.policy.options.model_dump(by_alias=True)
         found.append(Shadow(name, make_policy(config.policy.name, options), config.memory))
     return found

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from runners.bench.render import write
+from runners.bench.render import html_page, write
 from runners.stress.figures import draw
 from runners.stress.tables import StressReport, tables
 
-STYLE = (
-    "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem}"
-    "table{border-collapse:collapse;margin:.6rem 0 1.6rem}caption{text-align:left;font-weight:600;padding:.3rem 0}"
-    "th,td{padding:.2rem .6rem;border-bottom:1px solid #ddd;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}.wide{overflow-x:auto}svg{max-width:100%;height:auto}"
-)
 HTML = "stress.html"
 
 
@@ -65,19 +58,5 @@ def _flat(row: Mapping[str, object]) -> dict[str, object]:
 def page(made: StressReport, pictures: Sequence[Path]) -> str:
     """One HTML page; ``pictures``: SVG files to put in."""
     title = f"Stress: {made.benchmark}, {made.workload}"
-    body = [f"<h1>{html.escape(title)}</h1>", "<p>Intervals: 95 % by bootstrap over probes. One session a cell.</p>"]
-    for table in tables(made):
-        body.append(f'<div class="wide"><table><caption>{html.escape(table.title)}</caption>')
-        body += [_row("th", table.head), *(_row("td", row) for row in table.rows), "</table></div>"]
-    body += [f"<div>{_svg(path)}</div>" for path in pictures if path.suffix == ".svg"]
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-    return f"{head}<style>{STYLE}</style><body>" + "\n".join(body) + "</body></html>\n"
-
-
-def _row(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-
-def _svg(path: Path) -> str:
-    text = path.read_text("utf-8")
-    return text[text.index("<svg") :]
+    note = "Intervals: 95 % by bootstrap over probes. One session a cell."
+    return html_page(title, title, note, tables(made), pictures)

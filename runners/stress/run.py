@@ -38,7 +38,7 @@ async def run_stress(
 ) -> Ran:
     """Run the plan in ``out``; sessions of a private set stay in memory. Raises UsageFault and as `run_cell`."""
     which = registry.benchmark(plan.work.benchmark)
-    dataset = registry.load(which, Path(plan.work.data), {})
+    dataset = registry.load(which, Path(plan.work.data), plan.work.options)
     if plan.work.dataset and plan.work.dataset != dataset.hash:
         raise UsageFault("the dataset has changed since this run began", hint="restore the data, or take another --out")
     given = material(plan.work, which, dataset)

@@ -11,6 +11,7 @@ import numpy as np
 
 from memory.plan import FloatArray
 from memory.records import JsonValue
+from runners.bench.render import Grid, markdown_table
 from runners.replay.samples import Estimate, estimate
 from runners.stress.cell import ANSWERS, STEPS, read_answers, read_ends, read_probes
 from runners.stress.plan import Cell, StressPlan, read_plan
@@ -248,30 +249,17 @@ def _ratio(part: FloatArray, whole: FloatArray) -> float | None:
     return float(part[there].sum()) / total if total else None
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of texts; the first column names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def tables(made: StressReport) -> list[Table]:
+def tables(made: StressReport) -> list[Grid]:
     """What people read: longevity, recall by distance, latency; empty ones left out."""
     return [table for table in (_longevity(made), _recalls(made), _latencies(made), _costs(made)) if table.rows]
 
 
 def text(made: StressReport) -> str:
     """The tables as Markdown."""
-    parts = []
-    for table in tables(made):
-        rows = (table.head, ("---", *["---:"] * (len(table.head) - 1)), *table.rows)
-        parts.append(f"## {table.title}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows))
-    return "\n\n".join(parts) if parts else "no cell has begun yet"
+    return "\n\n".join(map(markdown_table, tables(made))) or "no cell has begun yet"
 
 
-def _longevity(made: StressReport) -> Table:
+def _longevity(made: StressReport) -> Grid:
     head = ("cell", "steps", "ended", "paper", "tokens, mean", "largest", "over budget", "end / step 10,000",
             "right / 100 steps")  # fmt: skip
     rows = [
@@ -279,10 +267,10 @@ def _longevity(made: StressReport) -> Table:
          number(row.tokens_max), f"{row.over} of {row.contexts:,}", number(row.growth, 3), number(row.right_per_100, 1))
         for row in made.cells
     ]  # fmt: skip
-    return Table("Longevity", head, tuple(rows))
+    return Grid("Longevity", head, tuple(rows))
 
 
-def _recalls(made: StressReport) -> Table:
+def _recalls(made: StressReport) -> Grid:
     distances = sorted({row.distance for row in made.recall})
     head = ("cell", "policy", *(f"{kind} {distance:,}" for distance in distances for kind in ("shown", "right")))
     rows = []
@@ -290,24 +278,24 @@ def _recalls(made: StressReport) -> Table:
         mine = {row.distance: row for row in made.recall if (row.label, row.policy) == (label, policy)}
         cells = [value for distance in distances for value in _both(mine.get(distance))]
         rows.append((label, policy, *cells))
-    return Table("Recall by distance (steps since the fact was seen)", head, tuple(rows))
+    return Grid("Recall by distance (steps since the fact was seen)", head, tuple(rows))
 
 
 def _both(row: RecallRow | None) -> tuple[str, str]:
     return ("", "") if row is None else (interval(row.shown), "" if row.right is None else interval(row.right))
 
 
-def _latencies(made: StressReport) -> Table:
+def _latencies(made: StressReport) -> Grid:
     head = ("cell", "step", "assembly ms", "tools and store ms", "reply s (constant)", "assembly's share")
     rows = [
         (row.label, f"{row.step:,}", number(1e3 * row.assembly_s, 1), number(1e3 * row.rest_s, 1), f"{row.reply_s:g}",
          f"{100 * row.share:.2f} %")
         for row in made.latency
     ]  # fmt: skip
-    return Table("Latency (paper: +0.9 % a step over ReAct)", head, tuple(rows))
+    return Grid("Latency (paper: +0.9 % a step over ReAct)", head, tuple(rows))
 
 
-def _costs(made: StressReport) -> Table:
+def _costs(made: StressReport) -> Grid:
     head = ("cell", "assembly ms", "p95", "model ms", "tools ms", "store ms", "repeats the request before",
             "provider's cache", "MB at the end", "glimpse ms", "slowest")  # fmt: skip
 
@@ -323,7 +311,7 @@ def _costs(made: StressReport) -> Table:
          ms(row.glimpse_max_s))
         for row in made.cells
     ]  # fmt: skip
-    return Table("A step", head, tuple(rows))
+    return Grid("A step", head, tuple(rows))
 
 
 def interval(of: Estimate) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runners.bench.secrecy import discard, private_folder
 from runners.stress.facts import Facts
 from runners.stress.recorder import COLUMNS, read_rows
 from runners.stress.schedule import schedule
 from tests.memory.sessions import page
-from tests.runners.bench.made import town, write_lines
+from tests.runners.bench.made import browsecomp, town, write_lines
 from tests.runners.command import Command
 
 
@@ -175,6 +176,8 @@ BROKEN = (
     (("--policy", "mosaik"), "unknown policy 'mosaik'"),
     (("--policy", ""), "needs at least one policy"),
     (("--also", "lastk"), "unknown policy 'lastk'"),
+    (("--also", "fold-range"), "--also fold-range: it needs a session of its own"),
+    (("-o", "level"), "-o level: must look like key=value"),
     (("--benchmark", "hotpot"), "unknown benchmark 'hotpot'"),
 )
 
@@ -210,6 +213,30 @@ def test_broken_files_say_which(command: Command, data: Path, tmp_path: Path) ->
     assert "no stress run is there" in command("report", "stress", str(tmp_path / "none"), "--no-figures").error
     (data / "pages.jsonl").unlink()
     assert "pages.jsonl" in command("stress", str(data), "--out", str(tmp_path / "new"), *VISITS).error
+
+
+def test_a_private_set_leaves_no_plaintext(command: Command, data: Path, tmp_path: Path) -> None:
+    secrets = {f"Who built the lighthouse of {town(at)}?": f"{town(at)} Andersen" for at in range(2)}
+    out = tmp_path / "out"
+    ended = command(
+        *(
+            "stress",
+            str(browsecomp(tmp_path / "browsecomp.csv", secrets)),
+            "--benchmark",
+            "browsecomp",
+            "--out",
+            str(out),
+        ),
+        *("--corpus", str(data / "pages.jsonl"), "--steps", "8", "--budget", "2500", "-q"),
+    )
+    assert (ended.code, ended.report["cells"][0]["status"]) == (0, "capped")
+    place = private_folder(out)
+    try:
+        assert (place / "mosaic-2500" / "session" / "session.sqlite").is_file()
+        assert {row["answer"] for row in lines(out / "mosaic-2500" / "answers.jsonl")} == {""}
+        assert not [path for path in out.rglob("*") if path.is_file() and b"Andersen" in path.read_bytes()]
+    finally:
+        discard(place)
 
 
 def test_a_schedule_visits_each_page_once_a_lap(data: Path) -> None:
