@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.backbones.scripted import Scripted, ScriptedBackbone
+from agent.errors import UnusableTool
 from agent.events import Bus
 from memory.records import Reply, ToolCall
 from runners.config import load_config
@@ -120,6 +121,27 @@ async def test_a_server_that_does_not_start_is_said_before_there_is_a_session(tm
         assert not (tmp_path / "runs" / "s" / "store.sqlite").exists()
 
 
+async def test_references_of_a_schema_in_every_dialect(tmp_path: Path, corpus: Path) -> None:
+    """Sent as they are where the provider resolves them, written out where not; what refers to itself is refused there,
+    before there is a session."""
+    done = [Reply('{"action": "search", "queries": ["varden"]}'), Reply('{"action": "bad__echo", "text": "hi"}')]
+    one_tool = bad("references").replace("allow: null", "allow: [echo]")
+    with pytest.raises(
+        UnusableTool, match=r"bad__tree cannot be written in this dialect: #/\$defs/Tree refers to itself"
+    ):
+        async with opened(tmp_path, corpus, [], bad("references"), "dialect=guided"):
+            pass
+    assert not (tmp_path / "runs" / "s" / "store.sqlite").exists()
+    async with opened(tmp_path / "n", corpus, [Reply("done")], bad("references"), "dialect=native") as session:
+        assert (await session.session.ask("q?")).status == "completed"
+    visit = Reply('{"action": "visit", "urls": ["http://corpus.local/harbour.html"], "goal": "x"}')
+    script = [done[0], visit, done[1], Reply('{"action": "answer", "answer": "hi [c3]"}')]
+    async with opened(tmp_path / "g", corpus, script, one_tool, "dialect=guided") as session:
+        assert (await session.session.ask("q?")).status == "completed"
+        (chunk,) = await session.store.chunks([3])
+    assert chunk.step.observations[0].text == "hi"
+
+
 async def test_where_one_server_fails_none_is_left(tmp_path: Path, corpus: Path) -> None:
     """Also one that is still on its way."""
     pid_file = tmp_path / "pid"
@@ -157,7 +179,7 @@ async def test_a_policy_with_tools_of_its_own_comes_at_the_start_or_not_at_all(t
         ("mcp.a={}", "either command or url"),
         ("mcp.a={command: x, alow: [t]}", "unknown key"),
         ("mcp.a={url: 'http://example.test/'}", "must be https"),
-        ("mcp=[x]", "dictionary"),
+        ("mcp=[x]", "keys with values"),
     ],
 )
 def test_configurations_that_cannot_be_meant(option: str, why: str) -> None:

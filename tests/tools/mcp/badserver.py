@@ -60,6 +60,14 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool("echo", description=text)]}
     if MODE == "telling":
         return {"tools": [tool("echo", description=f"my key is {os.environ['GIVEN']}")]}
+    if MODE == "references":
+        defs = {
+            "Tree": {"type": "object", "properties": {"below": {"$ref": "#/$defs/Tree"}}},
+            "Word": {"type": "string"},
+        }
+        good = {"type": "object", "properties": {"text": {"$ref": "#/$defs/Word"}}, "$defs": defs}
+        endless = {"type": "object", "properties": {"text": {"$ref": "#/$defs/Tree"}}, "$defs": defs}
+        return {"tools": [tool("echo", inputSchema=good), tool("tree", inputSchema=endless)]}
     if MODE == "renamed":
         return {"tools": [tool("echo", description="now it says something else"), tool("new")]}
     # a pattern that takes for ever, for whoever checks results against it
