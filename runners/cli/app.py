@@ -30,8 +30,9 @@ from runners.cli import (
     show,
     stress,
     tool,
+    ui,
 )
-from runners.cli.exits import BAD_INPUT, DONE, FAULTS, INTERRUPTED, fault_code, fault_lines
+from runners.cli.exits import BAD_INPUT, DONE, FAILED, FAULTS, INTERRUPTED, fault_code, fault_lines
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     run.run,
@@ -49,6 +50,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     dev_server.dev_server,
     mcp_server.mcp,
     serve.serve,
+    ui.ui,
 )
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -93,6 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ended.code if isinstance(ended.code, int) else DONE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except typer.Abort:  # a question was not answered with yes
+        return FAILED
     except _UsageError as error:
         return _bad_usage(error)
     except FAULTS as fault:

@@ -24,6 +24,8 @@ from runners.viewer.replan import Replanner
 
 MODULES = ("codec", "dom", "levels", "embedded", "remote", "explain", "canvas", "panels", "compare", "find", "app")
 """Scripts in the order in which each has what it imports before it."""
+SCRIPTS, STYLE = (*(f"{name}.js" for name in MODULES), "sessions.js"), "viewer.css"
+"""Files that the live page loads."""
 TEXT_CHARS = 24_000
 """Of one text at one level."""
 ALL_TEXT_CHARS = 40_000_000
@@ -49,7 +51,7 @@ async def recorded_page(session: Recorded) -> str:
 
 def html(data: wire.Tree, title: str) -> str:
     """The page around its data."""
-    style, script = static("viewer.css"), bundle()
+    style, script = static(STYLE), bundle()
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -64,6 +66,13 @@ def html(data: wire.Tree, title: str) -> str:
     }
     # one pass: what is put in is not looked at again
     return _PART.sub(lambda match: parts[match[1]], static("file.html"))
+
+
+def shell(name: str, **parts: str) -> str:
+    """A live page: markup only, its data is asked for by its script."""
+    body = static("body.html").replace("{{home}}", f"{parts['base']}/")
+    values = {key: escaped_text(value).replace('"', "&quot;") for key, value in parts.items()} | {"body": body}
+    return _PART.sub(lambda match: values[match[1]], static(name))
 
 
 def bundle() -> str:

@@ -26,7 +26,7 @@ from memory.index.chunks import ChunkIndex
 from memory.index.keys import KeyMatrix
 from memory.index.lexical import LexicalIndex
 from memory.plan import MAX_BLOCKS_A_STEP, FloatArray, LevelArray, PlanInput, Pool
-from memory.policies.registry import UnknownPolicy, make_policy
+from memory.policies.registry import make_policy
 from memory.ports import ContextPolicy, StepFormat
 from memory.recall import Recall
 from memory.records import JsonValue, Step
@@ -37,9 +37,11 @@ from memory.summaries.config import SummaryConfig
 from memory.summaries.ranges import build_blocks
 from memory.text.words import tokenize
 from memory.tokens import ScriptCounter
-from runners.config import RunConfig
+from runners.choices import packaged_names
+from runners.config import PolicySection, RunConfig, load_config
 from runners.errors import UsageFault
 from runners.offered import recorded_tools
+from runners.request import ConfigRequest
 from runners.viewer.recorded import Recorded
 
 STATE_TOKENS = 512
@@ -145,14 +147,10 @@ class Replanner:
             raise UsageFault(f"{fault.errors()[0]['loc'][0]}: {fault.errors()[0]['msg']}") from fault
 
     def _policy(self, what: WhatIf) -> ContextPolicy:
-        config = self._session.config
-        assert config is not None
-        own = what.policy is None or what.policy == config.policy.name
-        options = config.policy.options.model_dump(by_alias=True) if own else {}
+        assert self._session.config is not None
+        section = self._session.config.policy if what.policy is None else _packaged(what.policy)
         try:
-            return make_policy(what.policy or config.policy.name, options | dict(what.options))
-        except UnknownPolicy as fault:
-            raise UsageFault(str(fault)) from fault
+            return make_policy(section.name, section.options.model_dump(by_alias=True) | dict(what.options))
         except ValidationError as fault:
             first = fault.errors()[0]
             raise UsageFault(f"policy option {'.'.join(map(str, first['loc']))}: {first['msg']}") from fault
@@ -247,6 +245,22 @@ class Replanner:
             made = await make_block(self._session.store, state, maker, self._counter, decision, number)
             given = replace(given, blocks=(*given.blocks, made))
         raise SummaryFailed(f"policy {policy.name} asked for more than {MAX_BLOCKS_A_STEP} texts at one step")
+
+
+def _packaged(name: str) -> PolicySection:
+    """A policy with the options of its packaged file; no other file is read."""
+    if name not in packaged_names("policy"):
+        raise UsageFault(f"unknown policy {name!r}")
+    return load_config(ConfigRequest(policy=name)).policy
+
+
+def policies() -> dict[str, dict[str, float]]:
+    """The packaged policies, each with its options that are plain numbers."""
+    found = {}
+    for name in packaged_names("policy"):
+        options = _packaged(name).options.model_dump(by_alias=True)
+        found[name] = {key: float(value) for key, value in options.items() if type(value) in (int, float)}
+    return found
 
 
 def _cosines(record: PlanRecord, keys: KeyMatrix, old: int) -> FloatArray:

@@ -32,6 +32,7 @@ async def head(session: Recorded, *, live: bool) -> Tree:
         "session": session.name,
         "status": session.status,
         "policy": session.policy,
+        "options": _options(session),
         "budget": plan.budget if plan else None,
         "live": live,
         "steps": len(session.facts),
@@ -41,6 +42,12 @@ async def head(session: Recorded, *, live: bool) -> Tree:
         "total": usage(session.total),
         "replannable": session.config is not None,
     }
+
+
+def _options(session: Recorded) -> Tree:
+    """Of the session's own policy, those that are plain numbers."""
+    options = session.config.policy.options.model_dump(by_alias=True) if session.config else {}
+    return {key: value for key, value in options.items() if type(value) in (int, float)}
 
 
 async def answers(session: Recorded) -> list[JsonValue]:

@@ -47,7 +47,7 @@ class App {
     await this.whatIf();
     answerPanel(byId("answer"), this.head, (chunk, quote) => this.open(chunk, quote));
     this.tab(this.head.answers.length ? "answer" : "step");
-    if (this.source.follow) this.source.follow(() => this.moved(), (lost) => this.connection(lost));
+    if (this.source.follow) this.source.follow(this.head.last, () => this.moved(), (lost) => this.connection(lost));
     await this.go(this.step);
     document.documentElement.dataset.ready = "1";
   }
@@ -270,10 +270,25 @@ class App {
 
   // ---- a run that goes on
 
+  // What comes while it is being taken in is taken in once, afterwards.
   async moved() {
-    this.source.forget();
+    this.behind = true;
+    if (this.catching) return;
+    this.catching = true;
+    try {
+      while (this.behind) {
+        this.behind = false;
+        await this.catchUp();
+      }
+    } finally {
+      this.catching = false;
+    }
+  }
+
+  async catchUp() {
     const follow = this.following;
     this.head = await this.source.head();
+    this.source.forget();
     this.range.grow(this.head.last);
     this.readKey = "";
     this.title();

@@ -112,7 +112,7 @@ export function drawTile(canvas, range, tile, mark, overlay) {
     if (wide) drawCells(pen, to, tile, paint);
     else drawImage(pen, to, tile, paint);
   }
-  if (overlay) drawOverlay(pen, to, mark, overlay, paint);
+  if (overlay) drawOverlay(pen, to, mark, overlay, paint, width);
   drawMarks(pen, to, mark, paint, width, height, range);
 }
 
@@ -149,9 +149,9 @@ function drawImage(pen, to, { across, down, codes }, paint) {
   pen.restore();
 }
 
-function drawOverlay(pen, to, mark, codes, paint) {
-  const wide = Math.max(14, to.x);
-  const x = to.left(mark.step) + to.x / 2 - wide / 2;
+function drawOverlay(pen, to, mark, codes, paint, width) {
+  const wide = Math.max(18, to.x);
+  const x = Math.min(to.left(mark.step) + to.x / 2 - wide / 2, width - wide - 2);
   codes.forEach((code, row) => {
     pen.fillStyle = paint.levels.get(code);
     pen.fillRect(x, to.top(row + 1), wide, Math.max(to.y - (to.y > 6 ? 1 : 0), 0.5));

@@ -16,7 +16,7 @@ export class Compare {
   async start(head, policies) {
     this.head = head;
     this.policies = policies;
-    this.sides = [this.side("A", head.policyName), this.side("B", "")];
+    this.sides = [this.side("A", ""), this.side("B", "")];
     this.strips = [0, 1].map(() => el("canvas", { class: "strip", tabindex: "0", role: "img" }));
     this.said = [0, 1].map(() => el("div", { class: "outcome", "aria-live": "polite" }));
     this.differences = el("div", { class: "differences" });
@@ -49,9 +49,10 @@ export class Compare {
 
   // lambda and tau, where the policy has them
   options(self) {
-    const entry = this.policies.find((p) => p.name === (self.policy.value || this.head.policyName));
+    const known = self.policy.value ? this.policies.find((p) => p.name === self.policy.value)?.options : this.head.options;
     self.inputs = new Map();
-    fill(self.options, (entry?.options ?? []).filter((o) => o.name === "lambda" || o.name === "tau").map((option) => {
+    const offered = ["lambda", "tau"].filter((name) => known?.[name] != null).map((name) => ({ name, value: known[name] }));
+    fill(self.options, offered.map((option) => {
       const most = option.name === "lambda" ? 2 : 1.5;
       const shown = el("output", {}, figure(option.value, 2));
       const input = el("input", {
@@ -115,7 +116,7 @@ export class Compare {
   outcome(made, at) {
     if (made.problem) return fill(this.said[at], el("p", { class: "note" }, made.problem));
     const kept = made.codes.reduce((sum, code) => sum + (code > 0), 0);
-    const text = `${count(made.tokens)} of ${count(made.budget)} tokens; ${kept} of ${made.codes.length} old chunks above one line`;
+    const text = `at most ${count(made.tokens)} of ${count(made.budget)} tokens; ${kept} of ${made.codes.length} old chunks above one line`;
     const byLevel = [0, 0, 0, 0];
     made.codes.forEach((code, row) => { if (code >= 0) byLevel[code] += made.costs[4 * row + code]; });
     const names = ["placeholder", "brief", "detailed", "full"];

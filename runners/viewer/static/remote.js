@@ -79,8 +79,9 @@ export class RemoteSource {
     return (await this.get(`/search?q=${encodeURIComponent(text)}`)).json();
   }
 
-  follow(moved, lost) {
-    const events = new EventSource(`${this.base}/events`);
+  // `after`: the newest step that is known.
+  follow(after, moved, lost) {
+    const events = new EventSource(`${this.base}/events?after=${after}`);
     events.addEventListener("moved", () => moved());
     events.addEventListener("error", () => lost(events.readyState === EventSource.CLOSED));
     events.addEventListener("open", () => lost(null));
