@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,7 @@ from memory.plan import Context
 from memory.policies.registry import make_policy
 from memory.ports import ContextPolicy
 from memory.records import JsonValue
+from memory.stored import UsageRow
 from runners.bench.journal import Journal
 from runners.config import load_config
 from runners.replay.planted import Asked, plain
@@ -22,11 +24,13 @@ from runners.scoring.text import exact, short
 from runners.stress.facts import Fact, Facts, clean
 from runners.wiring import OpenSession
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
     """One question asked again before ``step``. ``shown``: the answer-bearing sentence can be read in the context (0
-    where none could be built); ``right``: the backbone's answer matches (None: it was not asked)."""
+    where none could be built); ``right``: the backbone's answer matches (None: it was not asked, or not reached)."""
 
     step: int
     distance: int
@@ -118,10 +122,10 @@ class Prober:
         context = await self._context(clean(question), shadow)
         seconds = time.perf_counter() - started
         shown = context is not None and can_read(context, fact.sentence)
-        right, answer = None, ""
+        answer: str | None = None
         if self.read and shadow is None:
             answer = await self._answer(context) if context is not None else ""
-            right = bool(exact(short(answer), (question.answer, *question.aliases)))
+        golds = (question.answer, *question.aliases)
         row = ProbeRow(
             step,
             distance,
@@ -131,8 +135,8 @@ class Prober:
             shown,
             context.tokens if context else 0,
             round(seconds, 4),
-            right,
-            short(answer)[:200],
+            None if answer is None else bool(exact(short(answer), golds)),
+            short(answer or "")[:200],
         )
         line: dict[str, JsonValue] = asdict(row)
         self.journal.append(line)
@@ -147,14 +151,23 @@ class Prober:
         except (ContextExhausted, BudgetTooSmall):
             return None
 
-    async def _answer(self, context: Context) -> str:
-        """The backbone's answer from this context alone: no step is left to look anything up."""
-        loop = self.opened.loop
-        situation = Situation(context.step, 1, steps_left=1)
+    async def _answer(self, context: Context) -> str | None:
+        """The backbone's answer from this context alone: no step is left to look anything up, and no tool is offered.
+        None where it cannot be reached; the call is counted like a judge's."""
+        loop, backbone = self.opened.loop, self.opened.loop.backbone
+        guided = loop.dialect.name.startswith("guided")
+        request = loop.dialect.request(
+            context, loop.toolset.specs if guided else (), Situation(context.step, 1, steps_left=1)
+        )
         try:
-            reply = await loop.backbone.complete(loop.dialect.request(context, loop.toolset.specs, situation))
+            reply = await backbone.complete(request)
+        except BackboneFault as fault:
+            log.warning("probe before step %d: no answer: %s", context.step, fault)
+            return None
+        await loop.spending.record(UsageRow(context.step, "judge", backbone.name, reply.usage))
+        try:
             return loop.dialect.parse(reply, context.step).answer
-        except (ParseFailure, BackboneFault):
+        except ParseFailure:
             return ""
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from runners.bench.datasets import registry
 from runners.bench.secrecy import expect_no_leak, private_environment, private_folder
 from runners.environment import Environment
-from runners.errors import UsageFault
 from runners.stress.cell import SESSION, CellEnd, Job, Now, Told, material, run_cell
 from runners.stress.plan import StressPlan, settle
 
@@ -39,8 +38,6 @@ async def run_stress(
     """Run the plan in ``out``; sessions of a private set stay in memory. Raises UsageFault and as `run_cell`."""
     which = registry.benchmark(plan.work.benchmark)
     dataset = registry.load(which, Path(plan.work.data), plan.work.options)
-    if plan.work.dataset and plan.work.dataset != dataset.hash:
-        raise UsageFault("the dataset has changed since this run began", hint="restore the data, or take another --out")
     given = material(plan.work, which, dataset)
     settle(plan, out)
     place = private_folder(out) if which.private else out

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory.records import Reply, ToolCall
 from runners.bench.secrecy import discard, private_folder
+from runners.devserver.model_server import ModelServer, ScriptedTurn, WireRequest
 from runners.stress.facts import Facts
 from runners.stress.recorder import COLUMNS, read_rows
 from runners.stress.schedule import schedule
 from tests.memory.sessions import page
-from tests.runners.bench.made import browsecomp, town, write_lines
+from tests.runners.bench.made import backbone, browsecomp, town, write_lines
 from tests.runners.command import Command
 
 
@@ -237,6 +239,31 @@ def test_a_private_set_leaves_no_plaintext(command: Command, data: Path, tmp_pat
         assert not [path for path in out.rglob("*") if path.is_file() and b"Andersen" in path.read_bytes()]
     finally:
         discard(place)
+
+
+def test_any_backbone_is_asked_with_no_tool_to_look_it_up(command: Command, data: Path, tmp_path: Path) -> None:
+    """A model behind an API reads a page a question and answers; a probe is one call without tools."""
+    offered: list[bool] = []
+
+    def turn(request: WireRequest) -> ScriptedTurn:
+        offered.append(bool(request.body.get("tools")))
+        if not offered[-1] or sum(offered) % 2 == 0:
+            return Reply(f"{town(0)} Andersen")
+        url = f"http://corpus.local/page/p{sum(offered) // 2 % 24}"
+        return Reply("I read.", tool_calls=(ToolCall("a", "visit", {"urls": [url]}),), stop_reason="tool_calls")
+
+    out = tmp_path / "out"
+    with ModelServer(turn) as server:
+        ended = command(
+            *("stress", str(data), "--out", str(out), "--steps", "24", "--probe-every", "2", "--distance", "4", "-q"),
+            *("--backbone", str(backbone(tmp_path, server.url))),
+        )
+    assert ended.code == 0, ended.err
+    probes = lines(out / "mosaic-32000" / "probes.jsonl")
+    assert len(probes) == offered.count(False) >= 5
+    assert [row["right"] for row in probes] == [row["question"] == "q0" for row in probes]
+    assert any(row["right"] for row in probes)
+    assert all(row["shown"] for row in probes)
 
 
 def test_a_schedule_visits_each_page_once_a_lap(data: Path) -> None:
