@@ -1,8 +1,8 @@
 """Opening a session of any length: what its store says, and what was put down beside that when it was last closed.
 
 The latest context's levels are put down in the store as a whole, so that opening does not walk through the changes of
-every step, and the keys as a file that is mapped. Both are derivatives: one that is missing, old or not to be believed
-costs time, nothing else.
+every step, the keys as a file that is mapped, and the words of the texts as another. All are derivatives: one that is
+missing, old or not to be believed costs time, nothing else.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from memory.errors import StoreFault
 from memory.index.chunks import ChunkIndex
 from memory.index.keyfile import SUFFIX, MappedKeys, is_worth_it, map_keys, write_keys
 from memory.index.keys import KeyMatrix, unit_rows
+from memory.index.lexical import LexicalIndex
+from memory.index.wordfile import SUFFIX as WORDS
+from memory.index.wordfile import read_words, write_words
 from memory.ports import ChunkStore, Encoder
 from memory.state import Latest, SessionState
 
-LATEST, KEY_TOKEN = "state.latest", "keys.file"
+LATEST, KEY_TOKEN, WORD_TOKEN = "state.latest", "keys.file", "words.file"
 """Keys in the store's ``meta``."""
 WORTH = 256
 """Steps from which on the latest context is put down."""
+WORDS_WORTH = 200_000
+"""New words from which on the index of words is put down: to take so many texts apart again is quick."""
 _PROBES = 4
 """Keys of the file that are compared with those of the store."""
 
@@ -55,6 +60,7 @@ async def put_down(store: ChunkStore, encoder_id: str, state: SessionState) -> N
     try:
         await _put_latest(store, state)
         await _put_keys(store, encoder_id, state)
+        await _put_words(store, state.lexical)
     except (StoreFault, OSError) as fault:
         log.warning("the next opening will take longer: %s", fault)
 
@@ -140,3 +146,20 @@ async def _put_keys(store: ChunkStore, encoder_id: str, state: SessionState) -> 
     await store.set_meta({KEY_TOKEN: ""})
     token = await asyncio.to_thread(write_keys, path, encoder_id, matrix, has, state.keys_in_file)
     await store.set_meta({KEY_TOKEN: token})
+
+
+async def load_words(store: ChunkStore, steps: int) -> LexicalIndex:
+    """The index over the texts of the first of ``steps`` chunks: as many as a file holds as they are."""
+    path, token = store.beside(WORDS), await store.meta(WORD_TOKEN)
+    words = await asyncio.to_thread(read_words, path, token) if path and token else None
+    return LexicalIndex(words) if words is not None and len(words.lengths) <= steps else LexicalIndex()
+
+
+async def _put_words(store: ChunkStore, lexical: LexicalIndex) -> None:
+    path = store.beside(WORDS)
+    if path is None or lexical.thawed < WORDS_WORTH:
+        return
+    # as with the keys
+    await store.set_meta({WORD_TOKEN: ""})
+    token = await asyncio.to_thread(lambda: write_words(path, lexical.frozen()))
+    await store.set_meta({WORD_TOKEN: token})

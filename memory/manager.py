@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from memory.config import MemoryConfig
 from memory.frame import guard_nonce
 from memory.index.worker import KeyWorker
 from memory.ingest import clean_step, facts_of
-from memory.load import load_state, put_down
+from memory.load import load_state, load_words, put_down
 from memory.plan import Block, Context, NeedsSummary
 from memory.ports import BlockMaker, ChunkStore, Clock, ContextPolicy, Encoder, StepFormat, TokenCounter
 from memory.rebuild import Rebuilt, rebuild, rebuild_all
@@ -269,9 +270,11 @@ class Memory:
 
     async def _index_texts(self) -> None:
         """Take in the texts that the lexical index does not have yet."""
+        if not len(self._state.lexical):
+            self._state.lexical = await load_words(self._given.store, self.steps)
         for first in range(len(self._state.lexical) + 1, self.steps + 1, PAGE):
-            for text in await self._full_texts(range(first, min(first + PAGE, self.steps + 1))):
-                self._state.lexical.add(text)
+            texts = await self._full_texts(range(first, min(first + PAGE, self.steps + 1)))
+            await asyncio.to_thread(self._state.lexical.extend, texts)
 
     async def _full_texts(self, numbers: Sequence[int]) -> list[str]:
         return [full_text(chunk.step) for chunk in await self._given.store.chunks(numbers)]

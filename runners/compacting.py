@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agent.citations import find_mentions
 from memory.errors import StoreFault
+from memory.index.wordfile import SUFFIX as WORDS
 from memory.lifecycle.compact import Compaction, CompactReport, compact
 from memory.ports import ChunkStore
 from memory.store.sizes import shrink
@@ -20,6 +21,8 @@ from runners.trajectory import TrajectoryFile
 
 PAGE = 64
 """Steps read at once."""
+OUTDATED = "trajectory.outdated"
+"""Key in the store's ``meta``: "1" while texts are evicted of which the trajectory may hold copies."""
 
 
 async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactReport:
@@ -28,11 +31,17 @@ async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactR
         if not wanted.dry_run:
             await store.claim("compact")
         asked = replace(wanted, spared=wanted.spared | await cited(store))
-        report = await compact(store, asked, ScriptCounter(), SystemClock())
         if wanted.dry_run:
-            return report
-        if report.evicted:
+            return await compact(store, asked, ScriptCounter(), SystemClock())
+        cut_off = await store.meta(OUTDATED) == "1"
+        if wanted.rule is not None:
+            await store.set_meta({OUTDATED: "1"})
+        report = await compact(store, asked, ScriptCounter(), SystemClock())
+        if report.evicted or cut_off:
             await _write_trajectory(folder, store)
+            store.beside(WORDS).unlink(missing_ok=True)
+        if wanted.rule is not None or cut_off:
+            await store.set_meta({OUTDATED: ""})
         if report.packed or report.views_merged or report.evicted:
             await store.add_event(Event("compacted", time.time(), {"packed": report.packed, "evicted": report.evicted}))
     assert report.sizes is not None

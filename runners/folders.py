@@ -50,8 +50,11 @@ class SessionFolder:
 
     def discard(self) -> None:
         """Remove what opening a session wrote, and the folder when nothing else is in it."""
-        for name in (STORE, f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-keys", CONFIG, TRAJECTORY):
+        for name in (STORE, CONFIG, TRAJECTORY):
             (self.path / name).unlink(missing_ok=True)
+        for pattern in (f"{STORE}-*", f"{STORE}.*.new"):  # what stands beside the store, or was cut off in the making
+            for derived in self.path.glob(pattern):
+                derived.unlink(missing_ok=True)
         self.leave_empty()
 
     def leave_empty(self) -> None:

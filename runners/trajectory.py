@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
@@ -55,8 +55,15 @@ class TrajectoryFile:
         """How many steps the file holds, after half a line at its end is cut off.
 
         A file that is no beginning of a session of ``steps`` steps (the store was put back from a copy, or the file
-        edited) is kept under another name.
+        edited) is kept under another name. One that cannot be read is left alone from then on, and lacks nothing.
         """
+        try:
+            return self._mended(steps)
+        except OSError as fault:
+            self._stay_behind(1, fault)
+            return steps
+
+    def _mended(self, steps: int) -> int:
         if not self._path.exists():
             return 0
         with self._path.open("rb+") as file:
@@ -77,19 +84,27 @@ class TrajectoryFile:
             return _last_number(file)[0]
 
     def append(self, steps: Iterable[Step]) -> None:
-        """Write what a crash left out."""
+        """Write steps. Raises OSError."""
         with self._path.open("a", encoding="ascii") as out:
             out.writelines(_line(step) for step in steps)
 
-    def on_event(self, event: AnyEvent) -> None:
-        """Listener of the bus. What cannot be written is written at the next opening."""
-        if not isinstance(event, StepCommitted) or self._behind:
+    def keep(self, steps: Sequence[Step]) -> None:
+        """Write the next steps, also what a crash left out. What cannot be written is written at the next opening."""
+        if self._behind or not steps:
             return
         try:
-            self.append([event.step])
+            self.append(steps)
         except OSError as fault:
-            self._behind = True
-            log.warning("%s stays behind from step %d on: %s", self._path, event.step.number, fault)
+            self._stay_behind(steps[0].number, fault)
+
+    def on_event(self, event: AnyEvent) -> None:
+        """Listener of the bus."""
+        if isinstance(event, StepCommitted):
+            self.keep([event.step])
+
+    def _stay_behind(self, step: int, fault: OSError) -> None:
+        self._behind = True
+        log.warning("%s stays behind from step %d on: %s", self._path, step, fault)
 
 
 def _last_number(file: BinaryIO) -> tuple[int | None, int]:

@@ -47,6 +47,8 @@ from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
 
 ASKED, SETTINGS, HOST = "asked", "settings", "host"
+PAGE = 64
+"""Steps read at once."""
 PROVIDERS = frozenset({"openai", "anthropic", "local"})
 """Backbone kinds whose reported prompt tokens calibrate our counter."""
 
@@ -270,6 +272,7 @@ async def _steps(store: SqliteStore, memory: Memory) -> list[Step]:
 
 async def _trajectory(request: SessionRequest, store: SqliteStore, memory: Memory) -> None:
     trajectory = TrajectoryFile(request.folder.trajectory)
-    missing = range(trajectory.mend(memory.steps) + 1, memory.steps + 1)
-    trajectory.append([chunk.step for chunk in await store.chunks(missing)])
+    for first in range(trajectory.mend(memory.steps) + 1, memory.steps + 1, PAGE):
+        chunks = await store.chunks(range(first, min(first + PAGE, memory.steps + 1)))
+        trajectory.keep([chunk.step for chunk in chunks])
     request.bus.subscribe(trajectory.on_event)

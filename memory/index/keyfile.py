@@ -8,12 +8,16 @@ keys can grow without moving the old ones.
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import mmap
 import os
 import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,21 +81,45 @@ def write_keys(path: Path, encoder_id: str, matrix: NDArray[np.float32], has: ND
     missing = (np.flatnonzero(~has) + 1).tolist()
     token = secrets.token_hex(8)
     head = {"encoder": encoder_id, "dim": dim, "rows": rows, "missing": missing, "token": token}
-    # a file that is mapped somewhere must not shrink
-    target = path if kept else path.with_name(f"{path.name}.{token}")
-    with target.open("r+b" if kept else "xb") as file:
-        file.truncate(max(os.fstat(file.fileno()).st_size, HEAD + 4 * dim * (rows + max(_SPARE, rows // _SPARE_SHARE))))
-        file.seek(HEAD + 4 * dim * kept)
-        file.write(np.ascontiguousarray(matrix[kept:]).data)
-        file.flush()
-        os.fsync(file.fileno())
-        file.seek(0)
-        file.write(json.dumps(head).encode().ljust(HEAD))
-        file.flush()
-        os.fsync(file.fileno())
-    if target is not path:
-        target.replace(path)
+    if not kept:
+        # a file that is mapped somewhere must not shrink
+        with fresh_file(path, token) as file:
+            _fill(file, head, matrix, 0)
+        return token
+    with path.open("r+b") as file:
+        _fill(file, head, matrix, kept)
     return token
+
+
+def _fill(file: BinaryIO, head: Mapping[str, object], matrix: NDArray[np.float32], kept: int) -> None:
+    rows, dim = matrix.shape
+    file.truncate(max(os.fstat(file.fileno()).st_size, HEAD + 4 * dim * (rows + max(_SPARE, rows // _SPARE_SHARE))))
+    file.seek(HEAD + 4 * dim * kept)
+    file.write(np.ascontiguousarray(matrix[kept:]).data)
+    file.flush()
+    os.fsync(file.fileno())
+    file.seek(0)
+    file.write(json.dumps(head).encode().ljust(HEAD))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def fresh_file(path: Path, token: str) -> Iterator[BinaryIO]:
+    """A file to be written that takes the place of ``path`` once it is whole and on the disk. Nothing is left of one
+    that does not get there, nor of one that a process was killed in: only the owner of a session writes here."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*"):
+        left.unlink(missing_ok=True)
+    target = path.with_name(f"{path.name}.{token}")
+    try:
+        with target.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        target.replace(path)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
 
 
 def _is_big() -> bool:

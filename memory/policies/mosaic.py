@@ -94,6 +94,8 @@ class Mosaic(PolicyBase):
 
     def __init__(self, config: MosaicConfig | None = None) -> None:
         self.config = config or MosaicConfig.model_validate({})
+        if self.config.scorer != "learned":
+            self.needs = type(self).needs - {"lexical"}
         self._sources = Sources()
         self._alike = Alike()
 

@@ -152,6 +152,8 @@ def evict(connection: sqlite3.Connection, tombstones: Sequence[Tombstone]) -> No
             (stone.tokens_full, codec.text_in(stone.left_hash), stone.chunk),
         )
     _drop_from_packs(connection, {stone.chunk for stone in tombstones})
+    # an index of words that was put down for them holds what is gone
+    connection.execute("DELETE FROM meta WHERE key = 'words.file'")
 
 
 def _drop_from_packs(connection: sqlite3.Connection, gone: set[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,23 +20,29 @@ from memory.encoders.hashing import HashingEncoder
 from memory.index import keyfile
 from memory.index.chunks import ChunkIndex
 from memory.index.keys import KeyMatrix
-from memory.load import KEY_TOKEN, LATEST, load_state
+from memory.load import KEY_TOKEN, LATEST, load_state, load_words
 from memory.manager import Memory
+from memory.policies.registry import make_policy
 from memory.state import SessionState
 from memory.store.sqlite import SqliteStore
-from memory.stored import Change
+from memory.stored import Change, Tombstone
 from memory.summaries.config import SummaryConfig
+from memory.text.words import tokenize
+from runners.config import load_config
+from runners.request import ConfigRequest
 from tests.memory.sessions import open_memory, page, visit_step
 
 ENCODER = HashingEncoder(32)
 LEDGER = MemoryConfig(layout="ledger", batch=4)
 BUDGET = 3_000
+LEARNED = load_config(ConfigRequest(policy="mosaic")).policy.options.model_dump()
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done for long sessions is done for these."""
     monkeypatch.setattr(load, "WORTH", 1)
+    monkeypatch.setattr(load, "WORDS_WORTH", 1)
     monkeypatch.setattr(keyfile, "LEAST_BYTES", 0)
 
 
@@ -182,3 +189,45 @@ def test_changes_at_once_and_one_by_one(steps: list[tuple[int, int]]) -> None:
     for state in (one, other):
         state.rewind(len(steps))
     assert (one.codes == other.codes).all() and one.previous_tokens == other.previous_tokens
+
+
+async def test_words_that_were_put_down_stand_for_the_texts(tmp_path: Path) -> None:
+    """A policy that looks at words finds those of a file as it finds those of the texts; an eviction makes it old."""
+    path, off = tmp_path / "s.db", SummaryConfig(kind="off", publish="lockstep")
+    terms = tokenize(page(3, 6))
+    for steps in (6, 3):
+        async with open_memory(path, policy="mosaic", options=LEARNED, encoder=ENCODER, summaries=off) as memory:
+            if not memory.question:
+                await memory.ask("When were the royal comets of Varden counted?")
+            await walk(memory, steps)
+            scores = memory._state.lexical.scores(terms, memory.steps)
+    async with await SqliteStore.open(path, create=False) as store:
+        await store.claim()
+        words = await load_words(store, 9)
+        assert len(words) == 9 and words.thawed == 0
+        assert np.array_equal(words.scores(terms, 9), scores) and scores.any()
+        assert len(await load_words(store, 8)) == 0
+        (chunk,) = await store.chunks([3])
+        kept = chunk.step.observations
+        await store.evict([Tombstone(3, "a test", 1.0, 9, chunk.content_hash, kept, 40, chunk.content_hash)])
+        assert len(await load_words(store, 9)) == 0
+
+
+def test_attention_needs_no_words() -> None:
+    assert "lexical" not in make_policy("mosaic", {"scorer": "attention"}).needs
+    assert "lexical" in make_policy("mosaic", LEARNED).needs
+
+
+def test_no_half_written_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by a disk that is full now nor by a process that was killed earlier."""
+    path = tmp_path / "s.db-keys"
+    path.with_name("s.db-keys.00ff").write_bytes(b"of a process that was killed")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("os.fsync", full)
+    matrix, has = np.eye(32, dtype=np.float32), np.ones(32, dtype=np.bool_)
+    with pytest.raises(OSError, match="full"):
+        keyfile.write_keys(path, ENCODER.id, matrix, has, 0)
+    assert list(tmp_path.iterdir()) == []

@@ -26,6 +26,8 @@ from memory.index.keyfile import map_keys
 from memory.load import KEY_TOKEN
 from memory.store.sqlite import SqliteStore
 from memory.summaries.config import SummaryConfig
+from runners.config import load_config
+from runners.request import ConfigRequest
 from tests.memory.sessions import open_memory
 from tests.perf.stores import fill
 
@@ -42,10 +44,13 @@ class Opening:
     first_cpu_s: float
 
 
-async def opening(path: Path, encoder: HashingEncoder) -> Opening:
+async def opening(path: Path, encoder: HashingEncoder, policy: str = "pace") -> Opening:
     """Open, build one context, close in order."""
+    config = load_config(ConfigRequest(policy=policy)).policy
+    options = config.options.model_dump(by_alias=True)
+    summaries = SummaryConfig(kind="off", publish="lockstep")
     wall, cpu = time.perf_counter(), time.process_time()
-    async with open_memory(path, encoder=encoder, summaries=SummaryConfig(kind="off", publish="lockstep")) as memory:
+    async with open_memory(path, policy=config.name, options=options, encoder=encoder, summaries=summaries) as memory:
         opened = time.perf_counter() - wall, time.process_time() - cpu
         context = await memory.assemble(BUDGET)
         assert context.step == memory.steps + 1

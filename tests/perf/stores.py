@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from memory.stored import KeyRows, PlanRecord, Question
 from tests.memory.store.build import chunk, view
 
 _BATCH = 4_096
+TOKENS = 150
+"""Of every step, somewhat more than it has."""
 
 
 async def fill(path: Path, steps: int, encoder_id: str, dim: int, *, policy: str = "pace") -> None:
@@ -24,7 +27,8 @@ async def fill(path: Path, steps: int, encoder_id: str, dim: int, *, policy: str
         writes.set_meta(connection, {"nonce": "0badcafe"})
         writes.add_question(connection, Question(1, "When were the royal comets counted?", 1, 0.0))
         for number in range(1, steps + 1):
-            writes.commit_step(connection, chunk(number, f"The comets of {number} were counted. " * 8), ())
+            made = chunk(number, f"The comets of {number} were counted. " * 8)
+            writes.commit_step(connection, replace(made, tokens_full=TOKENS), ())
         shown = [view(n, level, step=n + 2) for n in range(1, steps + 1) for level in SUMMARY_LEVELS]
         writes.add_views(connection, shown)
         for first in range(1, steps + 1, _BATCH):

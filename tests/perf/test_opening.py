@@ -15,14 +15,15 @@ LIMIT_S = 2.0
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 async def test_a_hundred_thousand_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a store that was closed in order to the first context: under two CPU seconds, the best of four."""
-    encoder = HashingEncoder(DIM)
-    await fill(tmp_path / "s.db", STEPS, encoder.id, DIM)
-    before = await opening(tmp_path / "s.db", encoder)
-    times = [await opening(tmp_path / "s.db", encoder) for _ in range(4)]
-    best = min(time.first_cpu_s for time in times)
-    with capsys.disabled():
-        print(f"\nto the first context: {best:.2f} s CPU, before {before.first_cpu_s:.2f}; {times}", end="")  # noqa: T201
-    assert best < LIMIT_S
+    """From a store that was closed in order to the first context: under two CPU seconds, the best of three; also under
+    a policy that looks at the words of every text. Some 60 seconds."""
+    encoder, path = HashingEncoder(DIM), tmp_path / "s.db"
+    await fill(path, STEPS, encoder.id, DIM)
+    for policy in ("pace", "mosaic"):
+        before = await opening(path, encoder, policy)
+        times = [(await opening(path, encoder, policy)).first_cpu_s for _ in range(3)]
+        with capsys.disabled():
+            print(f"\n{policy}, first context: {min(times):.2f} s CPU, before {before.first_cpu_s:.2f}", end="")  # noqa: T201
+        assert min(times) < LIMIT_S

@@ -166,6 +166,19 @@ async def test_the_trajectory_is_mended_from_the_store(tmp_path: Path, corpus: P
     assert TrajectoryFile(file).mend(5) == 5
 
 
+async def test_a_trajectory_that_cannot_be_written_stops_nothing(tmp_path: Path, corpus: Path) -> None:
+    async with opened(tmp_path, corpus, [Reply("done")]) as one:
+        await one.session.ask("q?")
+    file = find_folder(tmp_path, "s").trajectory
+    file.unlink()
+    file.mkdir()
+    async with opened(tmp_path, corpus, [Reply("more")], new=False) as two:
+        assert (await two.session.ask("more?")).status == "completed"
+    file.rmdir()
+    async with opened(tmp_path, corpus, [], new=False):
+        assert [json.loads(line)["answer"] for line in file.read_text().splitlines()] == ["done", "more"]
+
+
 def test_finding_folders(tmp_path: Path) -> None:
     with pytest.raises(NotStored, match="there is none below"):
         find_folder(tmp_path, "x")

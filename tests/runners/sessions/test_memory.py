@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from memory.lifecycle.compact import Compaction
+from memory.lifecycle.tombstones import EvictionRule
 from memory.records import Level, Step, View
 from memory.store.sqlite import SqliteStore
+from runners import compacting
 from runners.folders import SessionFolder
 from runners.trajectory import TrajectoryFile
 from tests.memory.sessions import page, visit_step
@@ -101,3 +104,25 @@ def test_bad_input(command: Command) -> None:
     assert command("memory", "compact", "nothing").code == 2
     assert command("memory", "compact", "a", "--evict-to", "much", "--yes").code == 2
     assert command("memory", "compact", "a", "--hot", "0").code == 2
+
+
+def test_an_eviction_that_was_cut_off_before_the_trajectory_is_finished(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the two: the trajectory does not keep for ever what has gone from the store."""
+    folder, gone = long_session(command.home), page(8, 60)
+    rule = Compaction(hot=4, rule=EvictionRule(before_step=30))
+
+    async def killed(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(compacting, "_write_trajectory", killed)
+        asyncio.run(compacting.compact_session(folder, rule))
+    assert gone in folder.trajectory.read_text()
+    done = command("memory", "compact", "a", "--hot", "4")
+    assert (done.code, done.report["evicted"]) == (0, 0)
+    assert gone not in folder.trajectory.read_text()
+    after = folder.trajectory.stat()
+    assert command("memory", "compact", "a", "--hot", "4").code == 0
+    assert folder.trajectory.stat().st_ino == after.st_ino
