@@ -89,5 +89,11 @@ def _given(strategy: Any, check: Any, examples: int) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
+
+    @limits
+    @given(strategy)
+    def generated(case: Any) -> None:
+        check(case)
+
     with contextlib.suppress(Unsatisfiable):  # an operation without a body cannot be asked wrongly
-        limits(given(strategy)(lambda case: check(case)))()
+        generated()

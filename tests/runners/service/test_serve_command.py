@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.runners.command import ROOT, Command
+from tests.runners.command import Command
+from tests.runners.service.process import serving
 from tests.runners.service.serving import MISSING, TOKEN
 
 pytest.importorskip("uvicorn", reason=MISSING)
-
-
-@contextmanager
-def serving(home: Path, *options: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The address of a ``longstride serve``, and its process."""
-    told = home / "served.json"
-    environment = {"PATH": os.environ["PATH"], "LONGSTRIDE_HOME": str(home), "PYTHONPATH": str(ROOT), **variables}
-    command = [sys.executable, "-m", "longstride", "serve", "--port", "0", "--json", str(told), *options]
-    with (home / "stderr.txt").open("ab") as errors:
-        process = subprocess.Popen(command, env=environment, cwd=home, stdout=errors, stderr=errors)
-    try:
-        while not told.exists() or not told.read_text():
-            assert process.poll() is None, (home / "stderr.txt").read_text()
-            time.sleep(0.05)  # nothing else tells
-        yield json.loads(told.read_text())["url"], process
-    finally:
-        process.kill()
-        process.wait(30)
 
 
 def test_it_serves_until_it_is_asked_to_end(tmp_path: Path) -> None:
