@@ -19,7 +19,6 @@ class App {
     this.chunk = 0;
     this.level = "full";
     this.quote = "";
-    this.turn = 0;
     this.overlay = null;
     this.following = true;
   }
@@ -102,13 +101,26 @@ class App {
     byId("quoted")?.scrollIntoView({ block: "center" });
   }
 
-  async panels() {
-    const turn = ++this.turn;
-    const [row] = await this.source.rows(this.step, this.step);
-    if (turn !== this.turn) return;
-    const decision = row?.plan ? await this.source.decision(this.step).catch((fault) => ({ problem: fault.message })) : null;
-    const chunk = this.chunk ? await this.source.chunk(this.chunk).catch(() => null) : null;
-    if (turn !== this.turn) return;
+  // One filling at a time; moves that come meanwhile are made up for by one more. Done when the latest is shown.
+  panels() {
+    this.stale = true;
+    this.filling ??= this.fillPanels().finally(() => { this.filling = null; });
+    return this.filling;
+  }
+
+  async fillPanels() {
+    while (this.stale) {
+      this.stale = false;
+      const { step } = this;
+      const [row] = await this.source.rows(step, step);
+      const asked = row?.plan ? this.source.decision(step).catch((fault) => ({ problem: fault.message })) : null;
+      const chunk = this.chunk ? await this.source.chunk(this.chunk).catch(() => null) : null;
+      const decision = await asked;
+      if (!this.stale) await this.showPanels(row, decision, chunk);
+    }
+  }
+
+  async showPanels(row, decision, chunk) {
     stepPanel(byId("step"), row, decision, (number) => this.open(number));
     if (this.chunk) {
       chunkPanel(byId("chunk"), {

@@ -129,7 +129,21 @@ function drawCells(pen, to, { across, down, codes }, paint) {
   }
 }
 
-function drawImage(pen, to, { across, down, codes }, paint) {
+function drawImage(pen, to, tile, paint) {
+  const { across, down } = tile;
+  // one pixel a cell, kept with the tile until the colours change
+  if (tile.paint !== paint) Object.assign(tile, { paint, sheet: sheetOf(tile, paint) });
+  pen.save();
+  pen.beginPath();
+  pen.rect(LEFT, 0, 1e5, 1e5);
+  pen.clip();
+  pen.imageSmoothingEnabled = false;
+  const wide = across.count * across.stride * to.x, high = down.count * down.stride * to.y;
+  pen.drawImage(tile.sheet, to.left(across.first), to.top(down.first), wide, high);
+  pen.restore();
+}
+
+function sheetOf({ across, down, codes }, paint) {
   const image = new ImageData(across.count, down.count);
   const words = new Uint32Array(image.data.buffer);
   for (let column = 0; column < across.count; column++) {
@@ -139,14 +153,7 @@ function drawImage(pen, to, { across, down, codes }, paint) {
   }
   const sheet = new OffscreenCanvas(across.count, down.count);
   sheet.getContext("2d").putImageData(image, 0, 0);
-  pen.save();
-  pen.beginPath();
-  pen.rect(LEFT, 0, 1e5, 1e5);
-  pen.clip();
-  pen.imageSmoothingEnabled = false;
-  const wide = across.count * across.stride * to.x, high = down.count * down.stride * to.y;
-  pen.drawImage(sheet, to.left(across.first), to.top(down.first), wide, high);
-  pen.restore();
+  return sheet;
 }
 
 function drawOverlay(pen, to, mark, codes, paint, width) {

@@ -13,11 +13,14 @@ import httpx
 import numpy as np
 import pytest
 
+from runners.config import config_tree, load_config
 from runners.folders import SessionFolder
+from runners.request import ConfigRequest
 from runners.viewer.replan import Replanner, WhatIf
 from tests.memory.sessions import open_memory, page, visit_step
+from tests.perf.stores import fill
 from tests.runners.service.serving import TOKEN, Running, running
-from tests.runners.viewer.made import make_session, read
+from tests.runners.viewer.made import make_session, read, settle
 from tests.runners.viewer.test_browser import OURS, READY, TAGS, chromium, picture, settled
 from tools.visit.browser import find_chromium
 
@@ -240,3 +243,45 @@ async def test_a_run_is_watched(tmp_path: Path) -> None:
             }
             await site.close()
     assert faults == []
+
+
+@NO_CHROMIUM
+@pytest.mark.nightly
+async def test_ten_thousand_steps_are_read_by_range(tmp_path: Path) -> None:
+    """About 15 s. What a view of them takes is bounded by its pixels, in bytes and in work."""
+    folder = SessionFolder(tmp_path / "runs" / "long")
+    folder.path.mkdir(parents=True)
+    await fill(folder.store, 10_000, "hashing-1:64", 64)
+    config = load_config(ConfigRequest(None, "pace", None, None, ("memory.budget=32000",)))
+    await settle(folder, {"config": config_tree(config), "inputs": {"corpus": None, "files": []}})
+    got: list[int] = []
+    with running(tmp_path, token=TOKEN) as service:
+        async with chromium() as browser:
+            site = await browser.new_page(viewport={"width": 1280, "height": 860})
+            site.on("response", lambda answer: got.append(int(answer.headers.get("content-length", 0))))
+            await site.goto(entry(service))
+            await site.goto(f"{service.url}/ui/s/long")
+            await site.wait_for_selector(READY, state="attached")
+            assert sum(got) < 2_500_000
+            times = await site.evaluate(WORK)
+            await site.locator("#slider").fill("5000")
+            await site.wait_for_selector("#step h2 >> text=Step 5000")
+            await site.close()
+    # the least of many: the machine may be busy with something else
+    assert min(times) < 50, sorted(times)
+
+
+WORK = """async () => {
+  const slider = document.getElementById('slider'), map = document.getElementById('map'), times = [];
+  const frame = () => new Promise(requestAnimationFrame);
+  for (let at = 0; at < 40; at++) {
+    await frame();
+    const begun = performance.now();
+    if (at % 2) map.dispatchEvent(new WheelEvent('wheel', {deltaY: at % 4 ? 100 : -100}));
+    else { slider.value = String(100 + 200 * at); slider.dispatchEvent(new Event('input')); }
+    await frame();
+    times.push(performance.now() - begun);
+  }
+  return times;
+}"""
+"""Milliseconds from a movement to the frame that shows it."""
