@@ -27,6 +27,8 @@ def translated(path: Path, *, reading: bool) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _fault(error, path) from error
+    except OSError as error:
+        raise _os_fault(error, path, "cannot be opened") from error
     except (TypeError, ValueError, OverflowError, RecursionError, zlib.error) as error:
         if reading:
             raise StoreCorrupt(f"{path}: a stored row cannot be read: {error}") from error
@@ -49,6 +51,12 @@ def _fault(error: sqlite3.Error, path: Path) -> StoreFault | NotStored:
             f"{path} cannot be opened, or not for writing: {error}", hint="check the folder and its permissions"
         )
     return StoreFault(f"{path}: {error}")
+
+
+def _os_fault(error: OSError, path: Path, what: str) -> StoreFault:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"no room left for {path}, or for a copy of it", hint="free some space")
+    return StoreFault(f"{path} {what}: {error}", hint="check the folder and its permissions")
 
 
 def _disk_full(path: Path) -> bool:
@@ -127,9 +135,7 @@ def create_file(path: Path, *, busy_timeout_s: float, fill: Callable[[sqlite3.Co
         _sync_folder(path.parent)
         return made
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreFull(f"no room left for {path}", hint="free some space") from error
-        raise StoreFault(f"{path} cannot be created: {error}", hint="check the folder and its permissions") from error
+        raise _os_fault(error, path, "cannot be created") from error
     finally:
         for leftover in (fresh, fresh.with_name(fresh.name + "-wal"), fresh.with_name(fresh.name + "-shm")):
             leftover.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import shutil
 import sqlite3
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.errors import StoreCorrupt, StoreFault
+from memory.errors import StoreCorrupt, StoreFault, StoreFull
 from memory.store.migrations import MIGRATIONS
 from memory.store.sqlite import SqliteStore
 from tests.fixtures import make_store
@@ -118,4 +119,22 @@ async def test_damage_is_found_here_too_and_progress_is_told(tmp_path: Path) -> 
     whole[(page - 1) * size : page * size] = b"\x55" * size
     path.write_bytes(whole)
     with pytest.raises(StoreCorrupt):
+        await SqliteStore.open(path, create=False, read_only=True)
+
+
+async def test_a_copy_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder where the log should be, a disk without room for the copy that an old schema needs."""
+    path = tmp_path / "s.sqlite"
+    await (await filled(path, 1)).aclose()
+    path.with_name("s.sqlite-wal").mkdir()
+    with pytest.raises(StoreFault, match="cannot be opened"):
+        await SqliteStore.open(path, create=False, read_only=True)
+    path.write_bytes(gzip.decompress((make_store.HERE / "store-v1.sqlite.gz").read_bytes()))
+    path.with_name("s.sqlite-wal").rmdir()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(StoreFull, match="no room"):
         await SqliteStore.open(path, create=False, read_only=True)
