@@ -63,7 +63,7 @@ def products(some: Float32Array, whole: Float32Array) -> Float32Array:
 
 
 def rounded(keys: KeyArray) -> Float32Array:
-    """(n, d) keys as whole numbers; zero for one that is not finite. Raises ValueError for another length than 1 or 0."""
+    """(n, d) keys as whole numbers, zero where not finite. Raises ValueError for a length that is not 1 or 0."""
     finite = np.isfinite(keys.sum(axis=1))
     whole: Float32Array = np.rint(Keys(np.where(finite[:, np.newaxis], keys, np.float32(0))).rows * np.float32(_SCALE))
     return whole

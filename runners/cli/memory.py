@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -146,4 +147,4 @@ def _report_lines(report: CompactReport, dry_run: bool) -> list[str]:
     return [*lines, report.problem] if report.problem else lines
 
 
-MEMORY = {"size": size, "compact": compact}
+MEMORY: Mapping[str, Callable[..., Any]] = {"size": size, "compact": compact}

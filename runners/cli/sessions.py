@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -177,4 +178,4 @@ def size_text(count: int) -> str:
     return f"{value:.1f} GB"
 
 
-SESSIONS = {"list": list_sessions, "show": show, "export": export, "rm": rm}
+SESSIONS: Mapping[str, Callable[..., Any]] = {"list": list_sessions, "show": show, "export": export, "rm": rm}
