@@ -94,7 +94,7 @@ def test_a_command_killed_a_few_times(zygote: Zygote, disk: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_command_killed_a_hundred_times(zygote: Zygote, disk: Path) -> None:
     """Some 50 seconds."""
     assert kill_until_answered(zygote, disk, 100, 2) > 20

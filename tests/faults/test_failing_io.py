@@ -103,7 +103,7 @@ def test_a_call_now_and_then(zygote: Zygote, disk: Path, whole: list[JsonValue],
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_ninth_call(zygote: Zygote, disk: Path, whole: list[JsonValue], name: str) -> None:
     """Some 60 seconds, all kinds together; three times that on a busy machine."""

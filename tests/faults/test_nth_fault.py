@@ -267,7 +267,7 @@ async def test_a_fault_now_and_then(folder: Path, name: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_fault_at_every_n(folder: Path, name: str) -> None:
     """Some 4 minutes, all kinds together."""

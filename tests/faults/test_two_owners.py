@@ -83,7 +83,7 @@ def test_fifty_races(zygote: Zygote, disk: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_five_hundred_races(zygote: Zygote, disk: Path) -> None:
     """Some 50 seconds."""
     races(zygote, disk, 500, 2)

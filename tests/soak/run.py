@@ -1,7 +1,7 @@
 """Long sessions with large observations, measured from outside: memory, descriptors, threads, time a step, the store.
 
 ``python -m tests.soak.run STEPS [CHARS]`` runs one and prints its figures, as JSON with ``--json``; ``--no-summaries``
-leaves those out, ``--policy=NAME`` takes another policy.
+leaves those out, ``--policy=NAME`` takes another policy, ``--within=SECONDS`` stops early when it has taken so long.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import os
 import random
 import resource
@@ -119,7 +120,14 @@ class Visits:
 
 
 async def soak(
-    folder: Path, steps: int, *, every: int, chars: int = CHARS, policy: str = "pace", summaries: bool = True
+    folder: Path,
+    steps: int,
+    *,
+    every: int,
+    chars: int = CHARS,
+    policy: str = "pace",
+    summaries: bool = True,
+    within: float = math.inf,
 ) -> Soak:
     """A session of ``steps`` steps in ``folder``, sampled ``every`` so many."""
     made, pages = Soak(), Pages(chars)
@@ -135,15 +143,16 @@ async def soak(
         session.loop.bus.subscribe(TrajectoryFile(folder / "trajectory.jsonl").on_event)
         await session.memory.ask("Which of the places described was surveyed first?")
         await start_threads(session)
-        await _steps(session, pages, made, steps, every)
+        await _steps(session, pages, made, (steps, every), time.monotonic() + within)
         made.pending = session.memory.pending_summaries
     made.text_bytes = pages.bytes
     made.store_bytes = store.stat().st_size
     return made
 
 
-async def _steps(session: Bench, pages: Pages, made: Soak, steps: int, every: int) -> None:
-    while session.memory.steps < steps:
+async def _steps(session: Bench, pages: Pages, made: Soak, steps_every: tuple[int, int], end: float) -> None:
+    steps, every = steps_every
+    while session.memory.steps < steps and time.monotonic() < end:
         started, busy, making = time.perf_counter(), time.process_time(), pages.making
         await session.loop.step()
         spent = pages.making - making
@@ -178,15 +187,20 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+def option(name: str, default: str) -> str:
+    """``--name=VALUE`` of the command line."""
+    return next((given.partition("=")[2] for given in sys.argv if given.startswith(f"--{name}=")), default)
+
+
 def main() -> None:
     steps = int(sys.argv[1])
     chars = int(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2].isdigit() else CHARS
     summaries = "--no-summaries" not in sys.argv
-    policy = next((given.partition("=")[2] for given in sys.argv if given.startswith("--policy=")), "pace")
+    policy, within = option("policy", "pace"), float(option("within", "inf"))
     with folder() as path:
         started = time.monotonic()
         made = asyncio.run(
-            soak(path, steps, every=max(1, steps // 20), chars=chars, policy=policy, summaries=summaries)
+            soak(path, steps, every=max(1, steps // 20), chars=chars, policy=policy, summaries=summaries, within=within)
         )
         wall = time.monotonic() - started
     if "--json" in sys.argv:
