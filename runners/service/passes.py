@@ -9,7 +9,7 @@ import secrets
 from collections import deque
 from http.cookies import CookieError, SimpleCookie
 
-COOKIE, PATH = "longstride-ui", "/ui"
+PATH = "/ui"
 ENTER = "/ui/enter"
 _MOST = 64
 
@@ -18,6 +18,8 @@ class Passes:
     """Of one process. Held in memory only: a restart ends every pass."""
 
     def __init__(self) -> None:
+        # browsers keep cookies by host, not by port: two services must not take each other's away
+        self.cookie = f"longstride-{secrets.token_hex(4)}"
         self._unused: deque[str] = deque(maxlen=_MOST)
         self._cookies: deque[str] = deque(maxlen=_MOST)
 
@@ -43,5 +45,5 @@ class Passes:
             jar = SimpleCookie(cookies)
         except CookieError:
             return False
-        given = jar[COOKIE].value.encode() if COOKIE in jar else b""
+        given = jar[self.cookie].value.encode() if self.cookie in jar else b""
         return any(secrets.compare_digest(one.encode(), given) for one in self._cookies)

@@ -17,7 +17,7 @@ from memory.records import JsonValue
 from runners.errors import UsageFault
 from runners.service.bodies import SESSION, Body
 from runners.service.gate import Refused
-from runners.service.passes import COOKIE, ENTER, PATH
+from runners.service.passes import ENTER, PATH
 from runners.service.routes import read
 from runners.service.state import Service
 from runners.service.stream import events, guarded
@@ -59,7 +59,7 @@ def page_routes(service: Service) -> APIRouter:
         if value is None:
             raise Refused(401, "token", "this address was used before: start `longstride ui` again")
         answer = RedirectResponse(f"{PATH}/", 303)
-        answer.set_cookie(COOKIE, value, path=PATH, httponly=True, samesite="strict")
+        answer.set_cookie(service.passes.cookie, value, path=PATH, httponly=True, samesite="strict")
         return answer
 
     async def sessions() -> Response:

@@ -250,8 +250,10 @@ class App {
     const { step, chunk } = this.at(event);
     if (step < 1 || step > this.head.last) return;
     await this.go(step);
-    if (chunk >= 1 && chunk < step) await this.open(chunk);
-    else this.tab("step");
+    if (chunk >= 1 && chunk < step) {
+      await this.open(chunk);
+      byId("chunk").scrollIntoView({ block: "nearest" });
+    } else this.tab("step");
   }
 
   hint(event) {

@@ -120,7 +120,11 @@ export class Compare {
     const byLevel = [0, 0, 0, 0];
     made.codes.forEach((code, row) => { if (code >= 0) byLevel[code] += made.costs[4 * row + code]; });
     const names = ["placeholder", "brief", "detailed", "full"];
-    const sections = [["fixed", made.fixed, "level-fixed"], ...names.map((n, i) => [n, byLevel[i], `level-${n}`]), ["recent", made.recent, "level-recent"]];
+    // what is left is range lines and frames; where the recent window was clipped, what it still takes
+    const left = made.tokens - made.fixed - byLevel.reduce((a, b) => a + b, 0);
+    const recent = made.cap ? Math.max(0, left) : made.recent;
+    byLevel[0] += Math.max(0, left - recent);
+    const sections = [["fixed", made.fixed, "level-fixed"], ...names.map((n, i) => [n, byLevel[i], `level-${n}`]), ["recent", recent, "level-recent"]];
     fill(this.said[at], el("p", {}, el("strong", {}, made.policy), " ", text), meter(sections, made.budget, text),
       el("p", { class: "quiet" }, `pressure ${figure(made.pressure, 2)}; the plan took ${count(made.unfitted)} tokens, ${made.cuts} cuts, spend added ${count(made.spent)}`));
     this.strip(this.strips[at], made.codes, text);

@@ -140,6 +140,8 @@ async def test_pictures_to_look_at(files: tuple[Path, Path], tmp_path_factory: p
         for width, scheme in ((1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")):
             size = {"width": width, "height": 860}
             page = await opened(browser, files[0], faults, viewport=size, color_scheme=scheme)
+            await page.click("#answer .answer .cite >> nth=0")
+            await page.wait_for_selector("#quoted")
             for name in ("answer", "step", "chunk"):
                 await page.click(f"#tab-{name}")
                 await settled(page)

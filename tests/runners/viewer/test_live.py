@@ -65,13 +65,14 @@ def test_the_address_works_once_and_becomes_a_cookie(service: Running) -> None:
 @pytest.mark.parametrize("path", ["/ui/", "/ui/s/plain", "/ui/static/app.js", API, f"{API}/plain/head", "/ui/none"])
 def test_without_a_pass_nothing_is_seen(service: Running, path: str) -> None:
     assert httpx.get(service.url + path).status_code == 401
-    assert httpx.get(service.url + path, headers={"cookie": "longstride-ui=x"}).status_code == 401
+    assert httpx.get(service.url + path, headers={"cookie": f"{service.service.passes.cookie}=x"}).status_code == 401
     found = httpx.get(service.url + path, headers={"authorization": f"Bearer {TOKEN}"})
     assert found.status_code == (404 if path == "/ui/none" else 200)
 
 
 def test_the_cookie_is_for_the_viewer_only(client: httpx.Client) -> None:
-    cookie = {"cookie": f"longstride-ui={client.cookies['longstride-ui']}"}
+    ((name, value),) = client.cookies.items()
+    cookie = {"cookie": f"{name}={value}"}
     assert client.get("/ui/", headers=cookie).status_code == 200
     assert client.get("/v1/sessions", headers=cookie).status_code == 401
     assert client.get("/uix", headers=cookie).status_code == 401
