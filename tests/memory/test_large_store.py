@@ -14,6 +14,7 @@ from memory.records import ChunkRef
 from memory.store.sqlite import SqliteStore
 from memory.tokens import ScriptCounter
 from tests.memory.sessions import page, visit_step
+from tests.support.load import slack
 
 COUNTER = ScriptCounter()
 
@@ -63,4 +64,4 @@ async def test_glimpses_into_a_hundred_thousand_steps(tmp_path: Path, capsys: py
                 times.append((time.perf_counter() - start) * 1000)
             with capsys.disabled():
                 print(f"\nglimpse {name}: median {statistics.median(times):.1f} ms, max {max(times):.1f} ms", end="")  # noqa: T201
-            assert text and statistics.median(times) < 50
+            assert text and statistics.median(times) < 50 * slack()

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.perf import bench_summaries_delay
+from tests.support.load import slack
 
 
 @pytest.mark.nightly
@@ -23,6 +24,8 @@ def test_a_dead_or_busy_summariser_costs_at_most_one_percent(capsys: pytest.Capt
             found = bench_summaries_delay.run(60)
         if max(found.values()) <= 0.01:
             return
+    if slack() > 2:
+        pytest.skip(f"TOO BUSY A MACHINE to measure one percent: {found}")
     raise AssertionError(f"summaries delay steps: {found}")
 
 

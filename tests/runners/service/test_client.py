@@ -20,6 +20,7 @@ from runners.service.client import Choice, SelectClient, Untrue, by_recency, che
 from runners.service.selecting import Ask, Candidate
 from tests.runners.service.liar import Behaviour, answering, dripping, flooding, lying, saying, silent
 from tests.runners.service.serving import TOKEN, running
+from tests.support.load import slack
 
 ASK = Ask("q", tuple(Candidate(f"c{n}", f"text {n}", 10) for n in range(10)), 35, must_keep=("c2",))
 NEWEST = ("c2", "c8", "c9")
@@ -76,7 +77,7 @@ def test_whatever_it_says_the_agent_takes_the_same_steps(kind: str) -> None:
     assert [choice.ids for choice in taken] == [NEWEST] * 20
     assert all(choice.fallback and choice.tokens == 30 for choice in taken)
     assert len(liar.calls) == 1, "the breaker lets one call through a window"
-    assert spent < DEADLINE_S + 1.0  # one deadline, and the noise of a loaded machine
+    assert spent < DEADLINE_S + slack()  # one deadline, and the noise of a loaded machine
 
 
 def test_dead_costs_one_deadline_a_window() -> None:
@@ -86,7 +87,7 @@ def test_dead_costs_one_deadline_a_window() -> None:
         with SelectClient(url, deadline_s=0.2, window_s=60) as client:
             begun = time.monotonic()
             assert {choice.ids for choice in steps(client, 50)} == {NEWEST}
-            assert time.monotonic() - begun < 1.2
+            assert time.monotonic() - begun < 1.2 * slack()
     with SelectClient(url, deadline_s=5, window_s=60) as client:  # nobody listens now
         assert {choice.ids for choice in steps(client, 50)} == {NEWEST}
     for url in ("http://127.0.0.1:99999", "not a url", "ftp://x", ""):
