@@ -52,6 +52,7 @@ class Recorded:
     views: list[ViewRow] = field(default_factory=list)
     grid: Grid = field(default_factory=Grid)
     keys: KeyRows | None = None
+    _answers: dict[int, Answer] = field(default_factory=dict)
 
     @classmethod
     async def open(cls, name: str, store: ChunkStore, redact: Redactor) -> Recorded:
@@ -115,14 +116,13 @@ class Recorded:
         return [replace(view, text=self.safe(view.text)) for view in found]
 
     async def answers(self) -> list[Answer]:
-        """Every answer with its citations resolved."""
+        """Every answer with its citations resolved; each is resolved once."""
         numbers = [facts.number for facts in self.facts if facts.kind == "answer"]
         recall = Recall(self.store, ScriptCounter())
-        found = []
-        for chunk in await self.chunks(numbers):
+        for chunk in await self.chunks([number for number in numbers if number not in self._answers]):
             citations = [self._safe(c) for c in await resolve_citations(chunk.step.answer, recall)]
-            found.append(Answer(chunk.step.number, chunk.step.answer, tuple(citations)))
-        return found
+            self._answers[chunk.step.number] = Answer(chunk.step.number, chunk.step.answer, tuple(citations))
+        return [self._answers[number] for number in numbers]
 
     async def keys_of(self, encoder_id: str) -> KeyRows:
         """Every key of an encoder; read again once there are more steps."""

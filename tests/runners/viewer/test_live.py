@@ -19,7 +19,8 @@ from runners.request import ConfigRequest
 from runners.viewer.replan import Replanner, WhatIf
 from tests.memory.sessions import open_memory, page, visit_step
 from tests.perf.stores import fill
-from tests.runners.service.serving import TOKEN, Running, running
+from tests.runners.command import Command, interrupt
+from tests.runners.service.serving import MISSING, TOKEN, Running, running
 from tests.runners.viewer.made import make_session, read, settle
 from tests.runners.viewer.test_browser import OURS, READY, TAGS, chromium, picture, settled
 from tools.visit.browser import find_chromium
@@ -286,3 +287,16 @@ WORK = """async () => {
   return times;
 }"""
 """Milliseconds from a movement to the frame that shows it."""
+
+
+def test_the_command_prints_an_address_that_lets_in(command: Command) -> None:
+    pytest.importorskip("fastapi", reason=MISSING)
+    process = command.start("ui", "--no-open")
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    with httpx.Client() as browser:
+        assert browser.get(address).status_code == 303
+        page = browser.get(address.partition("/ui/")[0] + "/ui/")
+        assert page.status_code == 200 and "Sessions" in page.text
+    ended = interrupt(process)
+    assert "Traceback" not in ended.err and ended.out == ""
