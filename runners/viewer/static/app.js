@@ -111,23 +111,26 @@ class App {
   async fillPanels() {
     while (this.stale) {
       this.stale = false;
-      const { step } = this;
-      const [row] = await this.source.rows(step, step);
-      const asked = row?.plan ? this.source.decision(step).catch((fault) => ({ problem: fault.message })) : null;
-      const chunk = this.chunk ? await this.source.chunk(this.chunk).catch(() => null) : null;
-      const decision = await asked;
-      if (!this.stale) await this.showPanels(row, decision, chunk);
+      try {
+        const { step, chunk: number } = this;
+        const [row] = await this.source.rows(step, step);
+        const asked = row?.plan ? this.source.decision(step).catch((fault) => ({ problem: fault.message })) : null;
+        const chunk = number ? await this.source.chunk(number).catch(() => null) : null;
+        await this.showPanels(step, row, await asked, number, chunk);
+      } catch (fault) {
+        this.connection(fault.message);
+      }
     }
   }
 
-  async showPanels(row, decision, chunk) {
-    stepPanel(byId("step"), row, decision, (number) => this.open(number));
-    if (this.chunk) {
+  async showPanels(step, row, decision, number, chunk) {
+    stepPanel(byId("step"), row, decision, (other) => this.open(other));
+    if (number) {
       chunkPanel(byId("chunk"), {
-        number: this.chunk, step: this.step, chunk, decision, level: this.level, quote: this.quote,
-        raw: this.source.rawLink?.(this.chunk),
+        number, step, chunk, decision, level: this.level, quote: this.quote,
+        raw: this.source.rawLink?.(number),
         pick: (level) => { this.level = level; this.panels(); },
-        jump: (step) => { this.tab("step"); this.go(step); },
+        jump: (to) => { this.tab("step"); this.go(to); },
       });
     } else fill(byId("chunk"), el("p", { class: "quiet" }, "Click a cell of the grid, or press the arrow keys up and down."));
     if (this.compare && this.current === "whatif") await this.compare.at(row);

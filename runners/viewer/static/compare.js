@@ -36,7 +36,8 @@ export class Compare {
     const names = [["", "as recorded"], ...this.policies.map((p) => [p.name, p.name])];
     self.policy = el("select", { "aria-label": `policy ${name}`, on: { change: () => { this.options(self); changed(); } } },
       names.map(([value, text]) => el("option", { value, selected: value === policy }, text)));
-    self.budget = el("input", { type: "range", min: 0, max: 100, value: 100, "aria-label": `budget ${name}`, on: { input: () => { this.label(self); changed(); } } });
+    const moved = () => { this.label(self); changed(); };
+    self.budget = el("input", { type: "range", min: 0, max: 100, value: 100, "aria-label": `budget ${name}`, on: { input: moved } });
     self.budgetText = el("output", {});
     self.options = el("div", { class: "options" });
     self.layout = el("select", { "aria-label": `layout ${name}`, on: { change: changed } },
@@ -124,7 +125,8 @@ export class Compare {
     const left = made.tokens - made.fixed - byLevel.reduce((a, b) => a + b, 0);
     const recent = made.cap ? Math.max(0, left) : made.recent;
     byLevel[0] += Math.max(0, left - recent);
-    const sections = [["fixed", made.fixed, "level-fixed"], ...names.map((n, i) => [n, byLevel[i], `level-${n}`]), ["recent", recent, "level-recent"]];
+    const old = names.map((name, level) => [name, byLevel[level], `level-${name}`]);
+    const sections = [["fixed", made.fixed, "level-fixed"], ...old, ["recent", recent, "level-recent"]];
     fill(this.said[at], el("p", {}, el("strong", {}, made.policy), " ", text), meter(sections, made.budget, text),
       el("p", { class: "quiet" }, `pressure ${figure(made.pressure, 2)}; the plan took ${count(made.unfitted)} tokens, ${made.cuts} cuts, spend added ${count(made.spent)}`));
     this.strip(this.strips[at], made.codes, text);
