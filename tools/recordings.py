@@ -36,10 +36,11 @@ class Recordings:
         self._db = self._open()
 
     def get(self, key: str, now: float, max_age_s: float | None = None) -> Recording | None:
-        """The recording, None when absent or older than ``max_age_s`` seconds (None: any age will do)."""
+        """The recording, None when absent or older than ``max_age_s`` seconds (None: any age will do); one from further
+        in the future counts as old: the clock was put back."""
         with self._lock:
             row = self._db.execute("SELECT body, made FROM records WHERE key = ?", (key,)).fetchone()
-            if row is None or (max_age_s is not None and now - row[1] > max_age_s):
+            if row is None or (max_age_s is not None and abs(now - row[1]) > max_age_s):
                 return None
             self._db.execute("UPDATE records SET used = ? WHERE key = ?", (now, key))
         return Recording(row[0], row[1])

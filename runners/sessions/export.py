@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import io
 import os
 import sys
@@ -40,6 +41,8 @@ def export(folder: SessionFolder, form: Format, out: str | None, redact: Redacto
 
 
 def _write_whole(folder: SessionFolder, form: Format, path: Path, redact: Redactor) -> None:
+    for left in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.part"):  # of an export that was killed
+        left.unlink(missing_ok=True)
     handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:

@@ -8,29 +8,31 @@ from pathlib import Path
 
 import numpy as np
 
+from memory.chunking import make_chunk
+from memory.frame import block
 from memory.records import SUMMARY_LEVELS, Level
 from memory.store import codec, writes
 from memory.store.sqlite import SqliteStore
 from memory.stored import KeyRows, PlanRecord, Question
+from memory.tokens import ScriptCounter
 from tests.memory.store.build import chunk, view
 
 _BATCH = 4_096
-TOKENS = 150
-"""Of every step, somewhat more than it has."""
 
 
 async def fill(path: Path, steps: int, encoder_id: str, dim: int, *, policy: str = "pace") -> None:
     """A session of ``steps`` steps under the interleaved layout, with views, keys and plans; closed in order."""
-    rng = np.random.default_rng(0)
+    rng, counter = np.random.default_rng(0), ScriptCounter()
 
     def write(connection: sqlite3.Connection) -> None:
         writes.set_meta(connection, {"nonce": "0badcafe"})
         writes.add_question(connection, Question(1, "When were the royal comets counted?", 1, 0.0))
         for number in range(1, steps + 1):
             made = chunk(number, f"The comets of {number} were counted. " * 8)
-            writes.commit_step(connection, replace(made, tokens_full=TOKENS), ())
+            writes.commit_step(connection, make_chunk(made.step, counter), ())
         shown = [view(n, level, step=n + 2) for n in range(1, steps + 1) for level in SUMMARY_LEVELS]
-        writes.add_views(connection, shown)
+        counts = [counter.count(block(one.chunk, one.level, one.text)) for one in shown]
+        writes.add_views(connection, [replace(one, tokens=count) for one, count in zip(shown, counts, strict=True)])
         for first in range(1, steps + 1, _BATCH):
             numbers = np.arange(first, min(first + _BATCH, steps + 1))
             keys = rng.standard_normal((len(numbers), dim), dtype=np.float32) + np.float32(0.5)

@@ -120,7 +120,9 @@ async def at_once(folder: Path, count: int) -> Lag:
     await many(first, 1)
     before = open_things()
     lag = await many(rest, count)
-    assert open_things() == before
+    after = open_things()
+    # fewer, where an earlier test had left something to be collected
+    assert after[0] <= before[0] and after[1] <= before[1]
     return lag
 
 

@@ -184,6 +184,7 @@ def test_no_secret_leaves(command: Command, monkeypatch: pytest.MonkeyPatch, for
 
 def test_nothing_is_overwritten_and_nothing_half_is_left(command: Command) -> None:
     make_session(command.home, "a")
+    Path(".a.jsonl.0123.part").write_text("of an export that was killed")
     path = exported(command, "jsonl")
     before = path.read_bytes()
     ended = command("sessions", "export", "a", report=False)
