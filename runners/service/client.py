@@ -105,6 +105,7 @@ class SelectClient:
             return future.result(self._deadline_s + _LEAVE_S)
         except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             future.cancel()
+            self._breaker.done(False)  # where the loop is gone (after a fork), nobody else tells
             return self._fallback(ask, "the call did not end")
 
     async def aselect(self, ask: Ask) -> Choice:

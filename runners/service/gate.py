@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -30,6 +31,8 @@ HEADERS = (
 """Sent with every answer that does not set them itself."""
 INTERNAL = "the service failed: its log says more"
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
+_DRAIN_BYTES = 1024 * 1024
+_DRAIN_S = 0.2
 log = logging.getLogger(__name__)
 
 
@@ -77,6 +80,8 @@ class Gate:
             body = await self._admit(scope, receive)
             await self._app(scope, receive if body is None else _replay(body, receive), guarded)
         except Refused as refused:
+            if not begun:
+                await _drain(scope, receive)
             await _answer(guarded, refused.status, refused.kind, str(refused), refused.headers)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
@@ -163,6 +168,20 @@ def _name(host: str) -> str:
     except ValueError:
         return ""
     return parts.hostname or "" if parts.netloc == host.lower() and "@" not in host else ""
+
+
+async def _drain(scope: Scope, receive: Receive) -> None:
+    """Throw away what of a body is on its way: a connection that is closed on unread bytes loses the answer as well."""
+    if scope["method"] not in _BODIES:
+        return
+    left = _DRAIN_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body"):
+                    return
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

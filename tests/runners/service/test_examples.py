@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,6 +124,16 @@ async def test_openai_agents(through: SelectClient) -> None:
         fit = PACMSSelector(through, BUDGET - 20)  # the instructions are no item of the input
         answer = await example("openai_agents").run(f"{server.url}/v1", QUESTION, fit, [search])
     check(model, answer, through)
+
+
+def test_the_code_of_the_documentation_runs() -> None:
+    page = (FOLDER.parent / "docs" / "embedding.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
+    assert names["messages"][0]["role"] == "user"
 
 
 class Host:
