@@ -49,6 +49,7 @@ def test_the_description_is_whole_and_its_examples_work(one: Running) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_generated_requests(one: Running, caplog: pytest.LogCaptureFixture) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="NO SCHEMATHESIS: it is not installed")
+    import requests
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi.checks import (
         content_type_conformance,
@@ -64,7 +65,11 @@ def test_generated_requests(one: Running, caplog: pytest.LogCaptureFixture) -> N
 
     def check(case: Any) -> None:
         nonlocal asked
-        answer = case.call(base_url=one.url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=30)
+        bearer = {"authorization": f"Bearer {TOKEN}"}
+        try:
+            answer = case.call(base_url=one.url, headers=bearer, timeout=30)
+        except requests.RequestException:  # closed on a body that nobody reads, the answer is lost at times
+            answer = case.call(base_url=one.url, headers=bearer, timeout=30)
         assert "Traceback" not in answer.text
         case.validate_response(answer, checks=checks)
         asked += 1
