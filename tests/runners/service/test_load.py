@@ -19,7 +19,7 @@ GROWTH = 24 * 2**20
 """What allocators keep; a leak of 4 KiB a request would be 40 MB."""
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize(
     ("warm", "count"), [(100, 100), pytest.param(2_000, 10_000, marks=pytest.mark.nightly)], ids=["few", "many"]
 )
@@ -31,7 +31,7 @@ def test_it_does_not_grow(tmp_path: Path, warm: int, count: int) -> None:
     with serving(tmp_path, *options) as (url, process), httpx.Client(base_url=url, timeout=60) as http:
 
         def ask(number: int) -> None:
-            chosen = rng.sample(texts, 40)
+            chosen = rng.sample(texts, 20)
             chosen[0] = f"new {number}"
             rows = [{"id": str(place), "text": text} for place, text in enumerate(chosen)]
             answer = http.post("/select", json={"query": rng.choice(words), "candidates": rows, "budget": 2_000})
