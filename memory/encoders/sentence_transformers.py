@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.encoders.onednn import quicken
 from memory.encoders.prefixes import prefixes_for
 from memory.encoders.vectors import checked_rows
 from memory.errors import EncoderFault
@@ -60,6 +61,8 @@ class SentenceTransformerEncoder:
         specials = len(self._token_ids("", special=True))
         prefix = max(len(self._token_ids(text or "")) for text in (self._query_prompt, self._document_prompt))
         self.max_tokens = max(1, window - specials - prefix)
+        if self._inner.device.type == "cpu":
+            quicken(self._inner)
         self.dim = self._encode(["dimensions"], query=False).shape[1]
         name = Path(self.model).name.lower()
         prompts = repr((self._query_prompt, self._document_prompt, sorted(self._inner.prompts.items())))

@@ -99,8 +99,12 @@ class MeasuredSummariser:
         await self._inner.aclose()
 
     def _measured(self, views: list[View], full: str) -> list[View]:
-        keys = self._encoder.encode_documents([full, *(view.text for view in views)])
-        return measured(views, full, (keys[1:] @ keys[0]).astype(np.float64))
+        shorter = [view.text for view in views if view.text != full.strip()]
+        if not shorter:
+            return measured(views, full, np.ones(len(views)))
+        keys = self._encoder.encode_documents([full, *shorter])
+        cosines = dict(zip(shorter, (keys[1:] @ keys[0]).astype(np.float64), strict=True))
+        return measured(views, full, np.array([cosines.get(view.text, 1.0) for view in views]))
 
 
 def _strings(text: str) -> set[str]:

@@ -6,7 +6,7 @@ Keys and query vectors go through the shared key cache, so that a second replay 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,6 +38,9 @@ MOST_CHARS = 400_000
 """As in a session: a longer text is summarised from its head and tail."""
 KEPT_SCORES = 4_000
 """Sessions up to this many steps keep their lexical scores and states between variants."""
+
+MEASURED_AT_ONCE = 1_000
+"""Chunks whose views are encoded together."""
 
 
 @dataclass(slots=True)
@@ -167,11 +170,11 @@ class Prepared:
         if self.measured:
             return
         self.measured = True
-        for row, views in enumerate(self.views):
-            found = tuple(views.values())
-            scores = view_fidelity(self.tools, self.texts[row], self.keys[row], [view.text for view in found])
+        texts = [[view.text for view in views.values()] for views in self.views]
+        scored = fidelities(self.tools, self.texts, self.keys, texts)
+        for views, scores in zip(self.views, scored, strict=True):
             self.index.set_views(
-                (view.chunk, view.level, view.tokens, score) for view, score in zip(found, scores, strict=True)
+                (view.chunk, view.level, view.tokens, score) for view, score in zip(views.values(), scores, strict=True)
             )
 
     def view_text(self, row: int, level: Level) -> str:
@@ -233,18 +236,33 @@ def chunk_views(job: SummaryJob, tools: Toolkit) -> list[View]:
         return []
 
 
-def view_fidelity(tools: Toolkit, full: str, key: NDArray[np.float32], texts: Sequence[str]) -> tuple[float, ...]:
-    """(len(texts),) fidelity of views of ``full``, whose key is ``key``; kept with the summaries, not as vectors."""
-    name = (tools.encoder.id, full, *texts)
-    known = tools.views.fidelity(name) if tools.views else None
-    if known is None:
-        encoder = tools.encoder.inner if isinstance(tools.encoder, CachedEncoder) else tools.encoder
-        cosines = (encoder.encode_documents(texts) @ key).astype(np.float64) if texts else np.zeros(0)
-        views = [View(1, Level.DETAILED, text, 0) for text in texts]
-        known = tuple(view.fidelity or 0.0 for view in measured(views, full, cosines))
-        if tools.views:
-            tools.views.put_fidelity(name, known)
-    return known
+def fidelities(
+    tools: Toolkit, fulls: Sequence[str], keys: KeyArray, views: Sequence[Sequence[str]]
+) -> list[tuple[float, ...]]:
+    """Fidelity of every chunk's views, whose FULL text and key stand at the same row; kept with the summaries, not as
+    vectors. Many are encoded at once, so that texts of one length share a batch."""
+    names = [(tools.encoder.id, full, *texts) for full, texts in zip(fulls, views, strict=True)]
+    found = [tools.views.fidelity(name) if tools.views else None for name in names]
+    missing = [row for row, known in enumerate(found) if known is None]
+    for start in range(0, len(missing), MEASURED_AT_ONCE):
+        rows = missing[start : start + MEASURED_AT_ONCE]
+        for row, scores in zip(rows, _measured(tools, rows, fulls, keys, views), strict=True):
+            found[row] = scores
+            if tools.views:
+                tools.views.put_fidelity(names[row], scores)
+    return [scores or () for scores in found]
+
+
+def _measured(
+    tools: Toolkit, rows: Sequence[int], fulls: Sequence[str], keys: KeyArray, views: Sequence[Sequence[str]]
+) -> Iterator[tuple[float, ...]]:
+    encoder = tools.encoder.inner if isinstance(tools.encoder, CachedEncoder) else tools.encoder
+    texts = list(dict.fromkeys(text for row in rows for text in views[row] if text != fulls[row].strip()))
+    vectors = dict(zip(texts, encoder.encode_documents(texts), strict=True)) if texts else {}
+    for row in rows:
+        cosines = np.array([vectors[text] @ keys[row] if text in vectors else 1.0 for text in views[row]], np.float64)
+        made = measured([View(1, Level.DETAILED, text, 0) for text in views[row]], fulls[row], cosines)
+        yield tuple(view.fidelity or 0.0 for view in made)
 
 
 def encode_queries(tools: Toolkit, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -163,7 +164,7 @@ def results(jobs: Sequence[Work[R]], settings: Settings, workers: int) -> Iterat
             yield _with_views(job, tools, settings)
         return
     with ProcessPoolExecutor(
-        min(workers, len(jobs)), get_context("spawn"), initializer=_start, initargs=(settings,)
+        min(workers, len(jobs)), get_context("spawn"), initializer=_start, initargs=(settings, workers)
     ) as pool:
         yield from pool.map(_work, jobs)
 
@@ -172,7 +173,9 @@ _process: list[tuple[Toolkit, Settings]] = []
 """What a worker process loaded once."""
 
 
-def _start(settings: Settings) -> None:
+def _start(settings: Settings, workers: int) -> None:
+    # read when the encoder's package is loaded: workers that each take every core are in each other's way
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     _process.append((toolkit(settings), settings))
 
 

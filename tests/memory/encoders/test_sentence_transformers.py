@@ -18,6 +18,7 @@ import pytest
 from memory.encoders.cache import CachedEncoder, KeyCache
 from memory.encoders.factory import EncoderConfig, make_encoder
 from memory.encoders.fusion import LexicalFusion
+from memory.encoders.onednn import quicken
 from memory.encoders.sentence_transformers import SentenceTransformerEncoder
 from memory.encoders.windows import WindowedEncoder
 from memory.errors import EncoderFault
@@ -53,6 +54,24 @@ def test_vectors_are_the_packages_own_and_of_unit_length() -> None:
     np.testing.assert_allclose(rows[[0, 2, 4, 5]], own[[0, 2, 4, 5]], atol=1e-5)
     np.testing.assert_allclose(minilm().encode_query(texts[0]), own[0], atol=1e-5)
     assert minilm().encode_documents([]).shape == (0, 384)
+
+
+def test_quick_layers_give_what_plain_ones_give() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(48, 96), torch.nn.GELU(), torch.nn.Linear(96, 7, bias=False))
+    given = torch.randn(2, 5, 48)
+    with torch.inference_mode():
+        plain = model(given)
+        names = list(model.state_dict())
+        assert quicken(model) in (0, 2)  # 0: a build without oneDNN
+        assert list(model.state_dict()) == names
+        torch.testing.assert_close(model(given), plain, atol=1e-5, rtol=1e-5)
+        assert model(given[:, :0]).shape == (2, 0, 7)
+        assert model.double()(given.double()).dtype == torch.float64
+    model.float()(given).sum().backward()
+    assert all(weight.grad is not None for weight in model.parameters())
 
 
 @pytest.mark.timeout(600)
