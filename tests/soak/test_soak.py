@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.run import KEY_BYTES, Sample, Soak
+from tests.support.load import slack
 
 ROOT = Path(__file__).parent.parent.parent
 MB = 1 << 20
@@ -41,7 +42,7 @@ def check(made: Soak, wanted: int, since: int, growth: int) -> None:
     assert {one.descriptors for one in later} == {first.descriptors}
     assert {one.threads for one in later} == {first.threads}
     assert made.store_bytes <= 1.3 * (made.text_bytes + KEY_BYTES * steps)
-    assert made.busy_p95(500) <= 0.1
+    assert made.busy_p95(500) <= 0.1 * min(2.0, slack())
 
 
 @pytest.mark.timeout(300)
