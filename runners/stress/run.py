@@ -75,9 +75,15 @@ def watch(*, quiet: bool) -> Iterator[tuple[Told, Callable[[str, CellEnd], None]
         speed = (now.steps - first) / max(1e-9, time.monotonic() - since)
         return line(now, speed)
 
+    def say(label: str, end: CellEnd) -> None:
+        console.print(last(label, end), soft_wrap=True, highlight=False, markup=False)
+
     if console.is_terminal:
         with Live(console=console, transient=True, refresh_per_second=4) as live:
-            yield (lambda now: live.update(Text(text(now)))), (lambda label, end: console.print(last(label, end)))
+            yield (
+                (lambda now: live.update(Text(text(now)))),
+                (lambda label, end: console.print(last(label, end), highlight=False)),
+            )
         return
 
     def tell(now: Now) -> None:
@@ -87,7 +93,7 @@ def watch(*, quiet: bool) -> Iterator[tuple[Told, Callable[[str, CellEnd], None]
             said[now.label] = tenth
             console.print(shown, soft_wrap=True, highlight=False)
 
-    yield tell, (lambda label, end: console.print(last(label, end), soft_wrap=True, highlight=False))
+    yield tell, say
 
 
 def line(now: Now, speed: float) -> str:
