@@ -60,6 +60,7 @@ async def walk(memory: Memory, steps: int) -> str:
     for number in range(memory.steps + 1, memory.steps + steps + 1):
         await memory.assemble(BUDGET)
         await memory.ingest(visit_step(number, page(number, 6)))
+    await memory._parts.keys.wait_for(range(1, memory.steps + 1), None)  # one that came later would not be in the file
     return (await memory.assemble(BUDGET)).render_hash
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -15,14 +14,10 @@ from tools.python.base import Limits
 from tools.python.tidy import remove
 from tools.python.view import View
 
-_COPIED = ("numpy", "numpy.libs")
-"""Copied where another user cannot reach them (70 MB); the other packages are left out there."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``root`` holds both folders. ``packages``: links to the packages that the view shows, read-only; copies of the
-    least of them where the worker's user could not follow."""
+    """``root`` holds both folders. ``packages``: links to the packages that the view shows, read-only."""
 
     root: str
     workspace: str
@@ -37,11 +32,7 @@ def make_place(view: View, uid: int | None) -> Place:
         for folder in (place.workspace, place.packages):
             Path(folder).mkdir(mode=0o700)
         for source, target in view.packages:
-            shown = Path(place.packages, Path(target).name)
-            if uid is None or _open_to_all(source):
-                shown.symlink_to(source)
-            elif shown.name in _COPIED:
-                shutil.copytree(source, shown, ignore=shutil.ignore_patterns("*.pyi", "include"))
+            (root / "packages" / Path(target).name).symlink_to(source)
         if uid is not None:
             root.chmod(0o711)
             Path(place.packages).chmod(0o755)
@@ -50,12 +41,6 @@ def make_place(view: View, uid: int | None) -> Place:
         remove(place.root)
         raise
     return place
-
-
-def _open_to_all(path: str) -> bool:
-    """Whether another user reaches it: every folder above can be passed, which those of a home often cannot."""
-    folders = Path(path).parents
-    return all(folder.stat().st_mode & stat.S_IXOTH for folder in folders)
 
 
 def overfull(place: Place, pids: list[int], limits: Limits) -> str:

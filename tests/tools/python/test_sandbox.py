@@ -65,8 +65,11 @@ async def test_state_is_kept_and_the_last_expression_echoed(sandbox: LocalSandbo
 
 
 async def test_numpy_is_there_and_the_repository_is_not(sandbox: LocalSandbox) -> None:
-    if importlib.util.find_spec("numpy") is None:
+    spec = importlib.util.find_spec("numpy")
+    if spec is None or spec.origin is None:
         pytest.skip("numpy is not installed")
+    if sandbox.mechanism.level < 3 and not all(folder.stat().st_mode & 0o001 for folder in Path(spec.origin).parents):
+        pytest.skip("numpy is where no other user can reach it, so the worker's user cannot")
     result = await sandbox.execute("import numpy as np\nfloat(np.linalg.norm(np.ones((3, 3)) @ np.ones(3)) ** 2)", 20)
     assert float(result.value_repr or 0) == pytest.approx(27)
     paths = await sandbox.execute("import sys\n[p for p in sys.path if p != '/packages']", 5)
