@@ -61,3 +61,10 @@ def test_what_a_warm_selection_of_500_costs(tmp_path: Path) -> None:
         for number in range(100):
             http.post("/select", content=body(pool, f"word{number}"), headers=JSON).raise_for_status()
         assert (processor_s(process.pid) - used) / 100 < 0.020
+
+
+def test_an_answer_is_sent_at_once(tmp_path: Path) -> None:
+    """Not after the client's delayed acknowledgement of the answer's head, which takes 40 ms."""
+    with serving(tmp_path) as (url, _), httpx.Client(base_url=url, timeout=60) as http:
+        taken = [http.get("/healthz").elapsed.total_seconds() for _ in range(20)]
+        assert min(taken[1:]) < 0.03
