@@ -53,6 +53,7 @@ def test_what_a_warm_selection_of_500_costs(tmp_path: Path) -> None:
     """50 a second must leave a core of two free: 20 ms of processor time at most."""
     from tests.perf.bench_service import JSON, body, candidates
 
+    pytest.importorskip("numba", reason="what the extra `serve` brings is measured")
     with serving(tmp_path, OPENBLAS_NUM_THREADS="1") as (url, process), httpx.Client(base_url=url, timeout=60) as http:
         pool = candidates(500)
         for query in ("word1 word2", "word3"):
