@@ -91,6 +91,9 @@ def end_all(worker: int, uid: int | None) -> bool:
                 os.setresuid(uid, uid, uid)
                 os.kill(-1, signal.SIGKILL)  # all of this user's, at once: forks cannot run away from it
             os._exit(0)
+        done = os.pidfd_open(helper)  # unless it is waited for, it is itself what "may be left"
+        select.select([done], [], [], 0.05)  # not for ever: one of its user may have stopped it
+        os.close(done)
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

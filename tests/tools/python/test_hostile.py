@@ -93,7 +93,7 @@ F80 = {
 }
 F81 = {
     "fork bomb": Hostile("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "time lost"),
-    "forks and goes on": Hostile("import os\nfor _ in range(4): os.fork()\nos.getpid() and None", "returns"),
+    "forks and goes on": Hostile("import os\nfor _ in range(3): os.fork()\nos.getpid() and None", "returns"),
     "thread bomb": Hostile(
         "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
         "raises time lost",
