@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from itertools import islice
 from typing import Protocol, TypeVar
 
+from runners.bench.crew import Placement, Sign, work_off
 from runners.bench.rows import TrialRow
-from runners.bench.trial import Trial, run_trial
+from runners.bench.trial import Tell, Trial, run_trial
 from runners.environment import Environment
 
 T = TypeVar("T")
@@ -16,19 +17,35 @@ R = TypeVar("R")
 
 
 class Executor(Protocol):
-    """Runs trials in any order. Closing the iterator cancels what is under way; it can be taken up again."""
+    """Runs trials in any order: a row for each, and signs of those under way. Closing the iterator cancels what is
+    under way; it can be taken up again."""
 
-    def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[TrialRow]: ...
+    def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[Sign]: ...
 
 
 class LocalExecutor:
-    """Trials in this process, ``concurrency`` at a time."""
+    """Trials in this process, ``concurrency`` at a time, in their order."""
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
 
-    def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[TrialRow]:
-        return bounded(trials, lambda trial: run_trial(trial, environment), self._concurrency)
+    def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[Sign]:
+        return work_off([_Here(environment)] * self._concurrency, Placement(trials, 1))
+
+
+class _Here:
+    """This process as a worker: it never dies alone."""
+
+    name = ""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    async def join(self) -> None:
+        """It is there."""
+
+    async def run(self, trial: Trial, tell: Tell) -> TrialRow:
+        return await run_trial(trial, self._environment, tell)
 
 
 async def bounded(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from runners.bench.crew import Sign
 from runners.bench.executors import Executor
 from runners.bench.results import Results
 from runners.bench.rows import RunPlan, TrialKey, TrialRow
@@ -19,7 +19,8 @@ from runners.bench.secrecy import (
     private_environment,
     private_folder,
 )
-from runners.bench.tasks import Answered, Benchmark, Dataset, Task
+from runners.bench.standing import NO_LIMITS, Progress, RunLimits, Standing
+from runners.bench.tasks import Answered, Benchmark, Dataset
 from runners.bench.trajectories import keep_trajectory, trial_path
 from runners.bench.trial import Trial
 from runners.environment import Environment
@@ -27,26 +28,6 @@ from runners.errors import UsageFault
 
 IN_A_ROW = 5
 """Trials that end one after another without a result, after which the run stops: what fails them will not go away."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """Of the whole run, its earlier parts' money included. None: no limit."""
-
-    max_cost: float | None = None
-    max_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a run stands. ``scores``: the mean of the first measure so far, by policy; None where a judge has to."""
-
-    done: int
-    planned: int
-    scores: Mapping[str, float | None]
-    cost: float | None
-    without_result: int
-    last: TrialRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +48,7 @@ class Job:
     benchmark: Benchmark
     dataset: Dataset
     environment: Environment
-    limits: RunLimits = RunLimits()
+    limits: RunLimits = NO_LIMITS
     sessions: Path | None = None
     told: Callable[[Progress], None] | None = None
 
@@ -115,35 +96,58 @@ async def _index(job: Job, environment: Environment) -> None:
 
 
 async def _run(job: Job, executor: Executor, results: Results, trials: list[Trial], environment: Environment) -> Ran:
-    tasks = {task.id: task for task in job.dataset.tasks}
-    folders = {trial.key: Path(trial.folder) for trial in trials}
-    started, failed, last = time.monotonic(), 0, None
-    stopped = _limit(job.limits, results.rows.values(), started)
+    measure = job.benchmark.measures[0] if job.benchmark.measures else ""
+    standing = Standing(job.plan, results.rows, measure, job.limits, job.told)
+    writer = _Writer(job, results, {trial.key: Path(trial.folder) for trial in trials})
+    stopped = standing.limit()
     if not stopped:
-        async with aclosing(executor.run(trials, environment)) as rows:  # type: ignore[type-var]
-            async for row in rows:
-                last = _written(job, results, tasks[row.task], row, folders[row.key])
-                failed = 0 if row.finished else failed + 1
-                if job.told is not None:
-                    job.told(progress(job, results.rows, last))
-                stopped = _stop(row, failed) or _limit(job.limits, results.rows.values(), started)
-                if stopped:
-                    break
-    return Ran(progress(job, results.rows, last), stopped)
+        try:
+            async with asyncio.timeout(standing.seconds_left) as limit:
+                stopped = await _consume(executor.run(trials, environment), writer, standing)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            stopped = standing.out_of_time
+    if stopped:
+        for row in standing.cut_short():
+            standing.take(writer.write(row))
+    return Ran(standing.progress(), stopped)
 
 
-def _written(job: Job, results: Results, task: Task, row: TrialRow, folder: Path) -> TrialRow:
-    """The row with its official measures, sealed where it has to be, on the disk."""
-    measures = job.benchmark.score(task, Answered(row.answer, row.visited)) if row.finished else {}
-    row = replace(row, measures=measures)
-    sealer = Sealer.of(task, job.dataset, private=job.benchmark.private)
-    sealed = sealer.sealed(row)
-    if job.volatile and row.finished:
-        keep_trajectory(job.out, row.key, folder, sealer)
-    results.append(sealed)
-    if job.volatile and row.finished:
-        discard(folder)
-    return sealed
+async def _consume(signs: AsyncIterator[Sign], writer: _Writer, standing: Standing) -> str:
+    """Rows are written and limits held to as signs come; returns why the run was stopped before its end."""
+    failed = 0
+    async with aclosing(signs):  # type: ignore[type-var]
+        async for sign in signs:
+            if isinstance(sign, TrialRow):
+                sign = writer.write(sign)
+                failed = 0 if sign.finished else failed + 1
+            standing.take(sign)
+            stopped = (_stop(sign, failed) if isinstance(sign, TrialRow) else "") or standing.limit()
+            if stopped:
+                return stopped
+    return ""
+
+
+class _Writer:
+    """Writes rows down, with their official measures, sealed where they have to be."""
+
+    def __init__(self, job: Job, results: Results, folders: Mapping[TrialKey, Path]) -> None:
+        self._job, self._results, self._folders = job, results, folders
+        self._tasks = {task.id: task for task in job.dataset.tasks}
+
+    def write(self, row: TrialRow) -> TrialRow:
+        """The row as it is on the disk now."""
+        job, task = self._job, self._tasks[row.task]
+        measures = job.benchmark.score(task, Answered(row.answer, row.visited)) if row.finished else {}
+        sealer = Sealer.of(task, job.dataset, private=job.benchmark.private)
+        sealed = sealer.sealed(replace(row, measures=measures))
+        if job.volatile and row.finished:
+            keep_trajectory(job.out, row.key, self._folders[row.key], sealer)
+        self._results.append(sealed)
+        if job.volatile and row.finished:
+            discard(self._folders[row.key])
+        return sealed
 
 
 def _stop(row: TrialRow, failed: int) -> str:
@@ -154,40 +158,9 @@ def _stop(row: TrialRow, failed: int) -> str:
     return f"{failed} trials in a row gave no result ({row.status})" if failed >= IN_A_ROW else ""
 
 
-def _limit(limits: RunLimits, rows: Iterable[TrialRow], started: float) -> str:
-    spent = sum(row.usage.cost or 0.0 for row in rows)
-    if limits.max_cost is not None and spent >= limits.max_cost:
-        return f"the limit of {limits.max_cost:g} US dollars is reached: {spent:.4f} spent"
-    if limits.max_seconds is not None and time.monotonic() - started >= limits.max_seconds:
-        return f"the limit of {limits.max_seconds:g} seconds is reached"
-    return ""
-
-
 def _trial(job: Job, key: TrialKey, place: Path) -> Trial:
     task = next(task for task in job.dataset.tasks if task.id == key.task)
     variant = next(variant for variant in job.plan.variants if variant.label == key.policy)
     folder = place / trial_path(key)
     corpus = job.plan.corpus or job.dataset.corpus
     return Trial(key, task.prompt, variant.tree(), str(folder), task.files, corpus)
-
-
-def progress(job: Job, rows: Mapping[TrialKey, TrialRow], last: TrialRow | None = None) -> Progress:
-    """Over the trials of this job's plan."""
-    mine = [rows[key] for key in job.plan.trial_keys() if key in rows]
-    first = job.benchmark.measures[0] if job.benchmark.measures else ""
-    costs = [row.usage.cost for row in mine if row.usage.cost is not None]
-    return Progress(
-        done=sum(row.finished for row in mine),
-        planned=sum(1 for _ in job.plan.trial_keys()),
-        scores={variant.label: _mean(mine, variant.label, first) for variant in job.plan.variants},
-        cost=sum(costs) if costs else None,
-        without_result=sum(not row.finished for row in mine),
-        last=last,
-    )
-
-
-def _mean(rows: list[TrialRow], label: str, measure: str) -> float | None:
-    """A trial without a result counts 0; a finished one without measures has no gold to be held against."""
-    mine = [row for row in rows if row.policy == label and (row.measures or not row.finished)]
-    scored = any(measure in row.measures for row in mine)
-    return sum(row.measures.get(measure, 0.0) for row in mine) / len(mine) if scored else None

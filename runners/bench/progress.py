@@ -1,4 +1,4 @@
-"""A run as it goes, on a terminal: how far, scores, cost, trials without a result; and its end as JSON."""
+"""A run as it goes, on a terminal: how far, scores, cost, trials, workers; and its end as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from memory.records import JsonValue
-from runners.bench.harness import Job, Progress, Ran
+from runners.bench.harness import Job, Ran
+from runners.bench.standing import Progress
 
 
 @contextmanager
@@ -32,11 +33,14 @@ def watch(job: Job, *, quiet: bool) -> Iterator[Job]:
 
 
 def line(now: Progress) -> str:
-    """``pace .412  react .380  $1.20  2 without result``."""
+    """``pace 0.412  react 0.380  $1.20  2 without result  4 under way  4 workers, 1 lost``."""
     scores = [f"{label} {'…' if score is None else f'{score:.3f}'}" for label, score in now.scores.items()]
     cost = [] if now.cost is None else [f"${now.cost:.2f}"]
     lost = [f"{now.without_result} without result"] if now.without_result else []
-    return "  ".join([*scores, *cost, *lost])
+    busy = [f"{now.under_way} under way"] if now.under_way else []
+    gone = f", {now.lost} lost" if now.lost else ""
+    workers = [f"{now.workers} workers{gone}"] if now.workers or now.lost else []
+    return "  ".join([*scores, *cost, *lost, *busy, *workers])
 
 
 def as_json(ran: Ran) -> dict[str, JsonValue]:
@@ -49,5 +53,6 @@ def as_json(ran: Ran) -> dict[str, JsonValue]:
         "without_result": now.without_result,
         "scores": scores,
         "cost": now.cost,
+        "workers_lost": now.lost,
         "stopped": ran.stopped,
     }

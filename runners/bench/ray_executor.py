@@ -1,59 +1,211 @@
-"""Trials on a Ray cluster (extra ``ray``)."""
+"""Trials on a Ray cluster (extra ``ray``): one actor for each worker, spread over the machines."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+import os
+import platform
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from runners.bench.executors import bounded
+from memory.records import JsonValue
+from runners.bench.crew import Placement, Sign, WorkerDied, work_off
 from runners.bench.rows import TrialRow
-from runners.bench.trial import Trial, run_trial
+from runners.bench.trial import Pulse, Tell, Trial, run_trial
 from runners.environment import Environment
 from runners.errors import UsageFault
 
+PATIENCE_S = 60.0
+"""How long a worker waits for a session that another process still holds: that of a driver that was killed, which Ray
+is about to end."""
+AGAIN_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where trials run. ``address`` None: a cluster on this machine, for the time of the run. ``runtime_env``: what Ray
+    sets up for the workers (packages, variables)."""
+
+    workers: int
+    address: str | None = None
+    runtime_env: Mapping[str, JsonValue] = field(default_factory=dict)
+
 
 class RayExecutor:
-    """Trials on a cluster started here for the time of the run, or on the one at ``address``.
+    """Every worker has to see the sessions, the data and the corpus under the same paths: the first is checked. A
+    worker that dies costs nothing but time: its trial is taken up again from its last whole step."""
 
-    Every worker has to see the folders of the run, the data and the corpus under the same paths. A worker that dies
-    costs nothing but time: its trial is taken up again from its last whole step.
-    """
-
-    def __init__(self, workers: int, address: str | None = None) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         """Raises UsageFault where Ray is not installed."""
         self._ray = _library()
-        self._workers = workers
-        self._address = address
+        self._cluster = cluster
 
-    async def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[TrialRow]:
+    async def run(self, trials: Sequence[Trial], environment: Environment) -> AsyncIterator[Sign]:
+        """Raises UsageFault for a cluster that cannot be reached or does not have what workers need."""
+        if not trials:
+            return
         self._start()
         try:
-            work = self._ray.remote(num_cpus=1, max_retries=3)(_work)
-            rows = bounded(trials, lambda trial: _result(work.remote(trial, environment)), self._workers)
-            async with aclosing(rows):  # type: ignore[type-var]
-                async for row in rows:
-                    yield row
+            with _mark(trials) as mark:
+                crew = [_Worker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
+                async with aclosing(work_off(crew, Placement(trials, len(crew)))) as signs:  # type: ignore[type-var]
+                    async for sign in signs:
+                        yield sign
         finally:
             self._ray.shutdown()
 
     def _start(self) -> None:
-        quiet = {"log_to_driver": False, "logging_level": "error"}
-        if self._address is not None:
-            self._ray.init(address=self._address, **quiet)
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if self._cluster.runtime_env:
+            options["runtime_env"] = dict(self._cluster.runtime_env)
+        if self._cluster.address is None:
+            options |= {"address": "local", "num_cpus": self._cluster.workers, "include_dashboard": False}
         else:
-            self._ray.init(address="local", num_cpus=self._workers, include_dashboard=False, **quiet)
+            options["address"] = self._cluster.address
+        try:
+            self._ray.init(**options)
+        except (ConnectionError, ValueError, RuntimeError) as fault:
+            where = self._cluster.address or "this machine"
+            raise UsageFault(f"Ray at {where}: {fault}", hint="docs/cluster.md says how one is started") from fault
 
 
-async def _result(reference: Any) -> TrialRow:
-    row: TrialRow = await reference
-    return row
+@contextmanager
+def _mark(trials: Sequence[Trial]) -> Iterator[Path]:
+    """A file beside the sessions, by which a worker knows that it sees them."""
+    above = Path(os.path.commonpath([Path(trial.folder).absolute().parent for trial in trials]))
+    mark = above / f".cluster-{secrets.token_hex(8)}"
+    above.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    try:
+        yield mark
+    finally:
+        mark.unlink(missing_ok=True)
 
 
-def _work(trial: Trial, environment: Environment) -> TrialRow:
-    """In a worker."""
-    return asyncio.run(run_trial(trial, environment))
+class _Worker:
+    """The driver's end of a worker: an actor, and a new one when that has died."""
+
+    def __init__(self, ray: Any, number: int, environment: Environment, mark: Path) -> None:
+        self._ray, self._number, self._environment, self._mark = ray, number, environment, mark
+        self._actor: Any = None
+        self.name = f"?/{number + 1}"
+
+    async def join(self) -> None:
+        """Raises WorkerDied, and UsageFault where a machine lacks what a run needs."""
+        self._actor = self._begin()
+        try:
+            hello: Hello = await self._actor.hello.remote(str(self._mark))
+        except self._ray.exceptions.RuntimeEnvSetupError as fault:
+            raise UsageFault(f"the runtime environment cannot be set up: {fault}") from fault
+        except self._ray.exceptions.RayError as fault:
+            raise WorkerDied(_reason(fault)) from fault
+        if not hello.sees:
+            raise UsageFault(
+                f"the worker on {hello.host} does not see {self._mark.parent}",
+                hint="share the folder under the same path on every machine, or name one that is: --out, --sessions",
+            )
+        if hello.versions != versions():
+            raise UsageFault(
+                f"on {hello.host} there is {' and '.join(hello.versions)}, here {' and '.join(versions())}",
+                hint="install the same on every machine",
+            )
+        self.name = f"{hello.host}/{self._number + 1}"
+
+    async def run(self, trial: Trial, tell: Tell) -> TrialRow:
+        exceptions = self._ray.exceptions
+        try:
+            async for reference in self._actor.run.remote(trial, self._environment):
+                sign: Pulse | TrialRow = await reference
+                if isinstance(sign, TrialRow):
+                    return sign
+                tell(sign)
+        except exceptions.RayTaskError as fault:
+            raise fault.cause from None
+        except exceptions.RayError as fault:
+            # it may be out of reach only: then it must not go on with what another worker takes up
+            self._ray.kill(self._actor)
+            raise WorkerDied(_reason(fault)) from fault
+        raise WorkerDied("it ended without a result")
+
+    def _begin(self) -> Any:
+        """On the machine of its number, of those that are there, so that a shard stays where it was."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        nodes = sorted(node["NodeManagerAddress"] + node["NodeID"] for node in self._ray.nodes() if node["Alive"])
+        node = nodes[self._number % len(nodes)][-len(self._ray.NodeID.nil().hex()) :]
+        actor = self._ray.remote(num_cpus=1, max_restarts=0)(Remote)
+        return actor.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote()
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a worker says of itself. ``sees``: whether it sees the sessions' folder."""
+
+    host: str
+    sees: bool
+    versions: tuple[str, ...]
+
+
+class Remote:
+    """The worker's end, an actor in a process of the cluster."""
+
+    async def hello(self, mark: str) -> Hello:
+        return Hello(socket.gethostname(), await asyncio.to_thread(Path(mark).exists), versions())
+
+    async def run(self, trial: Trial, environment: Environment) -> AsyncIterator[Pulse | TrialRow]:
+        """What there is to tell of a trial, its row last. Raises what `run_trial` raises."""
+        loop = asyncio.get_running_loop()
+        told: asyncio.Queue[Pulse | None] = asyncio.Queue()
+
+        def tell(pulse: Pulse | None) -> None:
+            loop.call_soon_threadsafe(told.put_nowait, pulse)
+
+        # in a loop of its own: Ray's has to answer while a trial computes
+        work = asyncio.create_task(asyncio.to_thread(asyncio.run, patiently(trial, environment, tell)))
+        work.add_done_callback(lambda _: told.put_nowait(None))
+        while (pulse := await told.get()) is not None:
+            yield pulse
+        yield await work
+
+
+async def patiently(trial: Trial, environment: Environment, tell: Tell) -> TrialRow:
+    """A trial whose session may still be in the hands of a process that is about to end."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        row = await run_trial(trial, environment, tell)
+        if row.status != "store_busy" or time.monotonic() >= until:
+            return row
+        await asyncio.sleep(AGAIN_S)
+
+
+def read_runtime_env(path: Path) -> Mapping[str, JsonValue]:
+    """Ray's own form, as YAML or JSON. Raises UsageFault."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
+        raise UsageFault(f"--ray-env {path}: cannot be read: {fault}") from fault
+    if not isinstance(found, dict):
+        raise UsageFault(f"--ray-env {path}: not a mapping, such as `env_vars: {{NAME: value}}`")
+    return found
+
+
+def versions() -> tuple[str, ...]:
+    """What has to be the same on all machines."""
+    return (f"longstride {version('longstride')}", f"Python {platform.python_version()}")
+
+
+def _reason(fault: Exception) -> str:
+    """The first line of what Ray says, which goes on with where its logs are."""
+    return " ".join(str(fault).split("\n\t")[0].split())[:300] or type(fault).__name__
 
 
 def _library() -> Any:

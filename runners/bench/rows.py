@@ -100,6 +100,8 @@ class TrialRow:
     """Addresses of the pages read; none for private sets."""
     session: str = ""
     ended: float = 0.0
+    worker: str = ""
+    """Who ran it, of the workers of a cluster: host/number."""
 
     @property
     def key(self) -> TrialKey:

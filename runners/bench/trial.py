@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from agent.errors import AuthFailed, ModelMissing, Status
-from agent.events import Bus
+from agent.events import AnyEvent, Bus, ModelReplied, StepStarted
 from agent.loop import NOTE
-from memory.errors import StoreCorrupt
+from agent.spending import Spending
+from memory.errors import StoreBusy, StoreCorrupt
 from memory.records import JsonValue, Step, Usage, add_usage
 from memory.stored import Event
 from runners.bench.rows import FINISHED, TrialKey, TrialRow
@@ -40,43 +42,83 @@ class Trial:
     corpus: str | None = None
 
 
-async def run_trial(trial: Trial, environment: Environment) -> TrialRow:
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """A trial under way. ``steps``: whole ones; ``usage``: of all its calls so far, also those before a resume."""
+
+    key: TrialKey
+    steps: int
+    usage: Usage
+
+
+Tell: TypeAlias = Callable[[Pulse], None]
+"""Told before each call of the model. Quick, and never raises."""
+
+
+async def run_trial(trial: Trial, environment: Environment, tell: Tell = lambda _: None) -> TrialRow:
     """Ask the trial's question, or go on with it. A fault of the program is logged and becomes the status ``crashed``.
 
     Raises RunnerFault, AuthFailed and ModelMissing: what would stop every other trial too.
     """
     folder = SessionFolder(Path(trial.folder))
     try:
-        return await _run(trial, folder, environment)
+        return await _run(trial, folder, environment, tell)
     except (RunnerFault, AuthFailed, ModelMissing):
         raise
+    except StoreBusy as fault:
+        return without_result(trial.key, "store_busy", str(fault))
     except Exception:  # noqa: BLE001 - one trial may not end the others
         _log.exception("trial %s crashed", trial.key)
-        key = trial.key
-        return TrialRow(
-            key.policy, key.task, key.rollout, "crashed", message=traceback.format_exc(limit=-4), ended=time.time()
-        )
+        return without_result(trial.key, "crashed", traceback.format_exc(limit=-4))
 
 
-async def _run(trial: Trial, folder: SessionFolder, environment: Environment) -> TrialRow:
+def without_result(key: TrialKey, status: Status, message: str) -> TrialRow:
+    """How a trial ended of which nothing more can be said."""
+    return TrialRow(key.policy, key.task, key.rollout, status, message=message, ended=time.time())
+
+
+async def _run(trial: Trial, folder: SessionFolder, environment: Environment, tell: Tell) -> TrialRow:
     try:
-        return await _work(trial, folder, environment, new=not folder.store.exists())
+        return await _work(trial, folder, environment, tell, new=not folder.store.exists())
     except StoreCorrupt:
         if folder.config.exists():
             raise
         # killed before the session was whole: nothing of it was ever used
         folder.discard()
-        return await _work(trial, folder, environment, new=True)
+        return await _work(trial, folder, environment, tell, new=True)
 
 
-async def _work(trial: Trial, folder: SessionFolder, environment: Environment, *, new: bool) -> TrialRow:
-    inputs = Inputs(trial.corpus, trial.files)
+async def _work(trial: Trial, folder: SessionFolder, environment: Environment, tell: Tell, *, new: bool) -> TrialRow:
+    inputs, bus = Inputs(trial.corpus, trial.files), Bus()
     config = stored_config(trial.config, str(trial.key)) if new else None
     folder.path.mkdir(parents=True, exist_ok=True)
-    request = SessionRequest(folder, environment, Bus(), config, inputs, trial.prompt)
+    request = SessionRequest(folder, environment, bus, config, inputs, trial.prompt)
     async with open_session(request) as opened:
+        bus.subscribe(_Telling(trial.key, await _used(opened), opened.loop.spending, tell))
         status, answer, message = await _outcome(opened, trial.prompt)
         return await _row(trial, opened, status, answer, message)
+
+
+class _Telling:
+    """Hears the loop and tells where the trial stands."""
+
+    def __init__(self, key: TrialKey, used: Usage, spending: Spending, tell: Tell) -> None:
+        self._key, self._used, self._spending, self._tell = key, used, spending, tell
+
+    def __call__(self, event: AnyEvent) -> None:
+        if isinstance(event, ModelReplied):
+            self._used = add_usage(self._used, event.usage)
+        elif isinstance(event, StepStarted):
+            # the bus is not told of calls in the background; what counts the limits is
+            cost = self._spending.limits.spent().cost or self._used.cost
+            self._tell(Pulse(self._key, event.step - 1, replace(self._used, cost=cost)))
+
+
+async def _used(opened: OpenSession) -> Usage:
+    usage = Usage()
+    for used in await opened.store.usage():
+        usage = add_usage(usage, used.usage)
+    return usage
 
 
 async def _outcome(opened: OpenSession, prompt: str) -> tuple[Status, str, str]:
@@ -123,9 +165,6 @@ async def _row(trial: Trial, opened: OpenSession, status: Status, answer: str, m
     for first in range(1, steps + 1, BATCH):
         for chunk in await store.chunks(range(first, min(first + BATCH, steps + 1))):
             counts.add(chunk.step)
-    usage = Usage()
-    for used in await store.usage():
-        usage = add_usage(usage, used.usage)
     plans = await store.plans()
     seconds, attempts = _time(await store.events(), counts.created)
     key = trial.key
@@ -140,7 +179,7 @@ async def _row(trial: Trial, opened: OpenSession, status: Status, answer: str, m
         tool_calls=counts.tool_calls,
         tool_errors=counts.tool_errors,
         unsupported=counts.unsupported,
-        usage=usage,
+        usage=await _used(opened),
         context_tokens=sum(plan.tokens for plan in plans),
         peak_tokens=max((plan.tokens for plan in plans), default=0),
         prefix_tokens=sum(plan.prefix_tokens or 0 for plan in plans),

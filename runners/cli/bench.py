@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,10 +11,13 @@ import typer
 
 from runners.cli.bench_results import MovedData, RunFolder, compare, environment_of, export, report, score, submit
 from runners.cli.exits import DONE, FAILED
-from runners.cli.options import Backbone, ConfigFile, JsonFile, LogLevel, Overrides, Profile, Quiet
+from runners.cli.options import Backbone, ConfigFile, JsonFile, LogLevel, Overrides, Profile, Quiet, spread
 
 if TYPE_CHECKING:
-    from runners.bench.harness import Job, Ran
+    from runners.bench.executors import Executor
+    from runners.bench.rows import RunPlan
+    from runners.bench.tasks import Benchmark, Dataset
+    from runners.environment import Environment
 
 _WORK = "What is run"
 _HOW = "How it is run"
@@ -63,6 +67,12 @@ RayAddress = Annotated[
         "--ray-address", metavar="HOST:PORT", help="A running cluster (default: one here).", rich_help_panel=_HOW
     ),
 ]
+RayEnv = Annotated[
+    Path | None,
+    typer.Option(
+        "--ray-env", metavar="FILE", help="YAML: the runtime environment of Ray's workers.", rich_help_panel=_HOW
+    ),
+]
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, metavar="USD", help="Stop the whole run at.", rich_help_panel=_HOW)
 ]
@@ -80,6 +90,24 @@ Sessions = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """The options of `run` and `resume` alike."""
+
+    shard: Shard = "1/1"
+    executor: ExecutorName = "local"
+    concurrency: Concurrency = 4
+    ray_address: RayAddress = None
+    ray_env: RayEnv = None
+    max_cost: MaxCost = None
+    max_seconds: MaxSeconds = None
+    sessions: Sessions = None
+    json_file: JsonFile = None
+    log_level: LogLevel = "warning"
+    quiet: Quiet = False
+
+
+@spread
 def run(
     name: Name,
     data: Data,
@@ -94,24 +122,15 @@ def run(
     limit: Limit = None,
     seed: Seed = None,
     rollouts: Rollouts = 1,
-    shard: Shard = "1/1",
     corpus: Corpus = None,
-    executor: ExecutorName = "local",
-    concurrency: Concurrency = 4,
-    ray_address: RayAddress = None,
-    max_cost: MaxCost = None,
-    max_seconds: MaxSeconds = None,
-    sessions: Sessions = None,
-    json_file: JsonFile = None,
-    log_level: LogLevel = "warning",
-    quiet: Quiet = False,
+    *,
+    how: How,
 ) -> None:
     """Run a benchmark under one policy or several. What is finished is never run again, what was cut short goes on
     from its last step; private sets are never written in plaintext."""
-    from runners.bench.harness import Job, RunLimits
     from runners.bench.planning import RunRequest, options_of, plan_run, shard_of
 
-    environment = environment_of(log_level)
+    environment = environment_of(how.log_level)
     request = RunRequest(
         benchmark=name,
         data=data,
@@ -124,43 +143,26 @@ def run(
         ids=_ids(ids),
         limit=limit,
         rollouts=rollouts,
-        shard=shard_of(shard),
+        shard=shard_of(how.shard),
         seed=seed,
         corpus=corpus,
     )
-    plan, which, dataset = plan_run(request)
-    job = Job(out, plan, which, dataset, environment, RunLimits(max_cost, max_seconds), sessions)
-    _work(job, executor, concurrency, ray_address, json_file, quiet)
+    _work(out, how, environment, *plan_run(request))
 
 
-def resume(
-    out: RunFolder,
-    data: MovedData = None,
-    shard: Shard = "1/1",
-    executor: ExecutorName = "local",
-    concurrency: Concurrency = 4,
-    ray_address: RayAddress = None,
-    max_cost: MaxCost = None,
-    max_seconds: MaxSeconds = None,
-    sessions: Sessions = None,
-    json_file: JsonFile = None,
-    log_level: LogLevel = "warning",
-    quiet: Quiet = False,
-) -> None:
+@spread
+def resume(out: RunFolder, how: How, data: MovedData = None) -> None:
     """Go on with a run as it was last planned."""
-    from runners.bench.harness import Job, RunLimits
     from runners.bench.planning import reload, shard_of
     from runners.bench.results import read_results, result_name
     from runners.errors import UsageFault
 
-    environment = environment_of(log_level)
-    file = out / result_name(shard_of(shard))
+    environment = environment_of(how.log_level)
+    file = out / result_name(shard_of(how.shard))
     if not file.is_file():
         raise UsageFault(f"{out}: no run to go on with ({file.name})", hint="`bench run --out` begins one")
     plan = read_results([file]).plan
-    which, dataset = reload(plan, data)
-    job = Job(out, plan, which, dataset, environment, RunLimits(max_cost, max_seconds), sessions)
-    _work(job, executor, concurrency, ray_address, json_file, quiet)
+    _work(out, how, environment, plan, *reload(plan, data))
 
 
 BENCH: Mapping[str, Callable[..., Any]] = {
@@ -174,37 +176,44 @@ BENCH: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _work(job: Job, executor: str, concurrency: int, address: str | None, json_file: str | None, quiet: bool) -> None:
+def _work(out: Path, how: How, environment: Environment, plan: RunPlan, which: Benchmark, dataset: Dataset) -> None:
     import asyncio
 
-    from runners.bench.executors import Executor, LocalExecutor
+    from runners.bench.harness import Job
     from runners.bench.harness import run as run_job
     from runners.bench.progress import as_json, watch
+    from runners.bench.standing import RunLimits
     from runners.report import check_json, write_json
     from runners.toolbox import Inputs, check_inputs
 
-    check_json(json_file)
-    check_inputs(Inputs(job.plan.corpus))
-    chosen: Executor
-    if executor == "ray":
-        from runners.bench.ray_executor import RayExecutor
-
-        chosen = RayExecutor(concurrency, address)
-    else:
-        chosen = LocalExecutor(concurrency)
+    check_json(how.json_file)
+    check_inputs(Inputs(plan.corpus))
+    job = Job(out, plan, which, dataset, environment, RunLimits(how.max_cost, how.max_seconds), how.sessions)
+    executor = _executor(how)
     try:
-        with watch(job, quiet=quiet) as watched:
-            ran: Ran = asyncio.run(run_job(watched, chosen))
+        with watch(job, quiet=how.quiet) as watched:
+            ran = asyncio.run(run_job(watched, executor))
     except KeyboardInterrupt:
-        typer.echo(f"\ninterrupted; go on with: longstride bench resume {job.out}", err=True)
+        typer.echo(f"\ninterrupted; go on with: longstride bench resume {out}", err=True)
         raise
-    if json_file:
-        write_json(as_json(ran), json_file)
-    if json_file != "-":
-        done, planned = ran.progress.done, ran.progress.planned
+    if how.json_file:
+        write_json(as_json(ran), how.json_file)
+    done, planned = ran.progress.done, ran.progress.planned
+    if how.json_file != "-":
         typer.echo(f"{done} of {planned} trials have a result" + (f"; stopped: {ran.stopped}" if ran.stopped else ""))
-        typer.echo(f"report: longstride bench report {job.out}")
-    raise typer.Exit(DONE if ran.progress.done == ran.progress.planned else FAILED)
+        typer.echo(f"report: longstride bench report {out}")
+    raise typer.Exit(DONE if done == planned else FAILED)
+
+
+def _executor(how: How) -> Executor:
+    if how.executor == "local":
+        from runners.bench.executors import LocalExecutor
+
+        return LocalExecutor(how.concurrency)
+    from runners.bench.ray_executor import Cluster, RayExecutor, read_runtime_env
+
+    wanted = read_runtime_env(how.ray_env) if how.ray_env else {}
+    return RayExecutor(Cluster(how.concurrency, how.ray_address, wanted))
 
 
 def _names(text: str) -> tuple[str, ...]:

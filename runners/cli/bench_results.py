@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from runners.cli.options import JsonFile, LogLevel
+from runners.cli.options import JsonFile, LogLevel, spread
 
 if TYPE_CHECKING:
     from runners.bench.report import BenchReport
@@ -103,37 +104,32 @@ def score(
             typer.echo(f"ungraded, {count}: {reason}")
 
 
-def report(
-    out: RunFolder,
-    data: MovedData = None,
-    baseline: Baseline = "",
-    judge: JudgeName = "",
-    seed: Seed = 0,
-    json_file: JsonFile = None,
-    markdown: Markdown = None,
-    html: Html = None,
-    csv: Csv = None,
-    figures: Figures = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The options of `report` and `compare` alike."""
+
+    baseline: Baseline = ""
+    judge: JudgeName = ""
+    seed: Seed = 0
+    json_file: JsonFile = None
+    markdown: Markdown = None
+    html: Html = None
+    csv: Csv = None
+    figures: Figures = None
+
+
+@spread
+def report(out: RunFolder, tables: Tables, data: MovedData = None) -> None:
     """Tables of a run: scores with intervals, paired differences, rows by type, rollouts, what it took."""
     from runners.bench.report import report as made
     from runners.bench.tally import tally
 
     _, which, dataset = _run_of(out, data)
-    _deliver(made(tally(out, which, dataset, judge), baseline, seed), json_file, markdown, html, csv, figures)
+    _deliver(made(tally(out, which, dataset, tables.judge), tables.baseline, tables.seed), tables)
 
 
-def compare(
-    outs: RunFolders,
-    baseline: Baseline = "",
-    judge: JudgeName = "",
-    seed: Seed = 0,
-    json_file: JsonFile = None,
-    markdown: Markdown = None,
-    html: Html = None,
-    csv: Csv = None,
-    figures: Figures = None,
-) -> None:
+@spread
+def compare(outs: RunFolders, tables: Tables) -> None:
     """Several runs on the same data (two backbones, say) in one report, paired by question; policies are named
     FOLDER/POLICY."""
     from runners.bench.report import report as made
@@ -142,8 +138,8 @@ def compare(
     tallies: list[Tally] = []
     for out in outs:
         _, which, dataset = _run_of(out, None)
-        tallies.append(tally(out, which, dataset, judge, f"{out.resolve().name}/"))
-    _deliver(made(joined(tallies), baseline, seed), json_file, markdown, html, csv, figures)
+        tallies.append(tally(out, which, dataset, tables.judge, f"{out.resolve().name}/"))
+    _deliver(made(joined(tallies), tables.baseline, tables.seed), tables)
 
 
 def submit(out: RunFolder, policy: Policy, to: ToFile, data: MovedData = None, sessions: Sessions = None) -> None:
@@ -180,30 +176,23 @@ def export(
         typer.echo(str(path))
 
 
-def _deliver(
-    made: BenchReport,
-    json_file: str | None,
-    markdown: Path | None,
-    html: Path | None,
-    csv: Path | None,
-    figures: Path | None,
-) -> None:
+def _deliver(made: BenchReport, wanted: Tables) -> None:
     from runners.bench import render
     from runners.bench.figures import draw
     from runners.bench.report import to_json
     from runners.report import write_json
 
-    drawn = draw(made, figures) if figures is not None else []
-    if json_file:
-        write_json(to_json(made), json_file)
-    if markdown is not None:
-        render.write(markdown, render.markdown(made), "--markdown")
-    if html is not None:
-        render.write(html, render.page(made, drawn), "--html")
-    for name, text in render.tables_of(made).items() if csv is not None else ():
-        assert csv is not None
-        render.write(csv / name, text, "--csv")
-    if json_file != "-":
+    drawn = draw(made, wanted.figures) if wanted.figures is not None else []
+    if wanted.json_file:
+        write_json(to_json(made), wanted.json_file)
+    if wanted.markdown is not None:
+        render.write(wanted.markdown, render.markdown(made), "--markdown")
+    if wanted.html is not None:
+        render.write(wanted.html, render.page(made, drawn), "--html")
+    if wanted.csv is not None:
+        for name, text in render.tables_of(made).items():
+            render.write(wanted.csv / name, text, "--csv")
+    if wanted.json_file != "-":
         render.show(made)
 
 

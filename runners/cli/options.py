@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
@@ -95,3 +99,38 @@ def config_request(
 ) -> ConfigRequest:
     """The configuration that these options ask for."""
     return ConfigRequest(profile, policy, backbone, config, tuple(overrides or ()))
+
+
+def spread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose parameters that are dataclasses stand for the options that are their fields: what commands share
+    is told once."""
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for given in signature(function).parameters.values():
+        kind = groups.get(given.name)
+        own = given.replace(annotation=hints[given.name], kind=Parameter.KEYWORD_ONLY)
+        parameters += [own] if kind is None else _options(kind)
+
+    @wraps(function)
+    def command(**options: Any) -> Any:
+        for name, kind in groups.items():
+            options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
+        return function(**options)
+
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {given.name: given.annotation for given in parameters}
+    return command
+
+
+def _options(kind: type) -> list[Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(kind)
+    ]
