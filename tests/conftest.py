@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import re
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.postgres import NoServer, Server, bundled, installed, running
 
 _SECRET = re.compile(r"(_KEYS?|_KEY_ID|_TOKEN|_SECRET|_PASSWORD)$")
 _SETTINGS = re.compile(
@@ -58,6 +62,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for missing in ("NO MOUNT NAMESPACES", "NO C COMPILER"):
         if any(missing in str(report.longrepr) for report in skipped):
             terminalreporter.write_line(f"{missing}: some faults of disks were not tested", red=True, bold=True)
+    if any("NO POSTGRES" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line("NO POSTGRES: sessions on a server were not tested", red=True, bold=True)
+    if any("NO PGVECTOR" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line("NO PGVECTOR: recall on a server was not tested", red=True, bold=True)
     if any("NO EXTRA" in str(report.longrepr) for report in skipped):
         terminalreporter.write_line("NO EXTRA: Ray, Inspect or parquet were not tested", red=True, bold=True)
     if dataless:
@@ -120,3 +128,29 @@ def data_dir() -> Path:
     path = Path(folder)
     assert path.is_dir(), f"LONGSTRIDE_DATA={folder} is not a folder"
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server of the tests' own; what needs it is skipped, loudly, where none can be run."""
+    yield from _server(vectors=False)
+
+
+@pytest.fixture(scope="session")
+def pgvector() -> Iterator[Server]:
+    """One with the extension vector."""
+    yield from _server(vectors=True)
+
+
+def _server(*, vectors: bool) -> Iterator[Server]:
+    missing = "NO PGVECTOR" if vectors else "NO POSTGRES"
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip(f"{missing}: psycopg is not installed")
+    try:
+        with tempfile.TemporaryDirectory(prefix="ls-pg-programs-") as scratch:
+            Path(scratch).chmod(0o755)
+            programs = (None if vectors else installed()) or bundled(Path(scratch))
+            with running(programs) as server:
+                yield server
+    except NoServer as fault:
+        pytest.skip(f"{missing}: {fault}")

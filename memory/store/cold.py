@@ -7,13 +7,13 @@ reading it is the same as before, a few milliseconds later.
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Sequence
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault
 from memory.records import Level, View
 from memory.store import codec
+from memory.store.sql import Connection
 from memory.stored import Tombstone
 
 CODEC = "zstd"
@@ -53,7 +53,7 @@ def decompress(codec_name: str, body: bytes, raw_bytes: int) -> bytes:
 class ColdTexts:
     """Reads packed observations; remembers the pack it read last, since neighbours are mostly in one."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._pack = 0
         self._raw = b""
@@ -76,14 +76,14 @@ class ColdTexts:
         return self._raw[start : start + length].decode("utf-8", "surrogatepass")
 
 
-def _raw(connection: sqlite3.Connection, pack: int) -> bytes:
+def _raw(connection: Connection, pack: int) -> bytes:
     found = connection.execute("SELECT codec, body, raw_bytes FROM packs WHERE number = ?", (pack,)).fetchone()
     if found is None:
         raise StoreCorrupt(f"pack {pack} of cold text is missing")
     return decompress(*found)
 
 
-def unpacked(connection: sqlite3.Connection, first: int, last: int) -> list[tuple[int, int]]:
+def unpacked(connection: Connection, first: int, last: int) -> list[tuple[int, int]]:
     """(chunk, bytes of its observations as stored) of the steps ``first``-``last`` that are in no pack."""
     rows = connection.execute(
         "SELECT number, LENGTH(CAST(observations AS BLOB)) FROM steps"
@@ -93,7 +93,7 @@ def unpacked(connection: sqlite3.Connection, first: int, last: int) -> list[tupl
     return [(number, size) for number, size in rows]
 
 
-def pack(connection: sqlite3.Connection, numbers: Sequence[int]) -> int:
+def pack(connection: Connection, numbers: Sequence[int]) -> int:
     """Move the observations of these steps into one new pack; returns its bytes. What is packed already is left.
 
     What the pack gives back is compared with what went in before a row changes.
@@ -102,13 +102,13 @@ def pack(connection: sqlite3.Connection, numbers: Sequence[int]) -> int:
     return _write_pack(connection, members) if members else 0
 
 
-def packed_size(connection: sqlite3.Connection, numbers: Sequence[int]) -> int:
+def packed_size(connection: Connection, numbers: Sequence[int]) -> int:
     """Bytes that `pack` would return; writes nothing."""
     members = _members(connection, numbers)
     return len(compress(b"".join(text for _, text in members))) if members else 0
 
 
-def _members(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+def _members(connection: Connection, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
     for number in numbers:
         row = connection.execute("SELECT observations FROM steps WHERE number = ?", (number,)).fetchone()
@@ -119,7 +119,7 @@ def _members(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tup
     return found
 
 
-def _write_pack(connection: sqlite3.Connection, members: Sequence[tuple[int, bytes]]) -> int:
+def _write_pack(connection: Connection, members: Sequence[tuple[int, bytes]]) -> int:
     raw = b"".join(text for _, text in members)
     body = compress(raw)
     if decompress(CODEC, body, len(raw)) != raw:
@@ -128,13 +128,14 @@ def _write_pack(connection: sqlite3.Connection, members: Sequence[tuple[int, byt
     connection.execute("INSERT INTO packs VALUES (?, ?, ?, ?)", (number, CODEC, len(raw), body))
     start = 0
     for chunk, text in members:
-        connection.execute("INSERT OR REPLACE INTO packed VALUES (?, ?, ?, ?)", (chunk, number, start, len(text)))
+        connection.execute("DELETE FROM packed WHERE chunk = ?", (chunk,))
+        connection.execute("INSERT INTO packed VALUES (?, ?, ?, ?)", (chunk, number, start, len(text)))
         connection.execute("UPDATE steps SET observations = '' WHERE number = ? AND observations != ''", (chunk,))
         start += len(text)
     return len(body)
 
 
-def evict(connection: sqlite3.Connection, tombstones: Sequence[Tombstone]) -> None:
+def evict(connection: Connection, tombstones: Sequence[Tombstone]) -> None:
     """Replace observations by what their tombstones say, for good; packs that held them are written anew."""
     for stone in tombstones:
         row = connection.execute("SELECT 1 FROM steps WHERE number = ?", (stone.chunk,)).fetchone()
@@ -156,7 +157,7 @@ def evict(connection: sqlite3.Connection, tombstones: Sequence[Tombstone]) -> No
     connection.execute("DELETE FROM meta WHERE key = 'words.file'")
 
 
-def _drop_from_packs(connection: sqlite3.Connection, gone: set[int]) -> None:
+def _drop_from_packs(connection: Connection, gone: set[int]) -> None:
     packs: dict[int, list[tuple[int, int, int]]] = {}
     for pack_number in {
         row[0]
@@ -175,7 +176,7 @@ def _drop_from_packs(connection: sqlite3.Connection, gone: set[int]) -> None:
             _write_pack(connection, stay)
 
 
-def summary(connection: sqlite3.Connection, chunk: int, level: Level, *, but: str) -> View | None:
+def summary(connection: Connection, chunk: int, level: Level, *, but: str) -> View | None:
     """The newest summary of a chunk at a level that ``but`` did not produce, published or not."""
     row = connection.execute(
         "SELECT chunk, level, version, producer, text, tokens, prompt_hash, published_step, fidelity FROM views"
@@ -185,7 +186,7 @@ def summary(connection: sqlite3.Connection, chunk: int, level: Level, *, but: st
     return None if row is None else codec.view_out(row)
 
 
-def producers(connection: sqlite3.Connection, level: Level) -> dict[int, tuple[str, int, int]]:
+def producers(connection: Connection, level: Level) -> dict[int, tuple[str, int, int]]:
     """chunk -> (producer, version, tokens) of its newest view at a level, published or not."""
     rows = connection.execute(
         "SELECT chunk, producer, version, tokens FROM views WHERE level = ? ORDER BY chunk, version, producer",
@@ -194,7 +195,7 @@ def producers(connection: sqlite3.Connection, level: Level) -> dict[int, tuple[s
     return {chunk: (codec.text_out(name), version, tokens) for chunk, name, version, tokens in rows}
 
 
-def tombstones(connection: sqlite3.Connection) -> list[Tombstone]:
+def tombstones(connection: Connection) -> list[Tombstone]:
     """Every tombstone, by chunk; ``left`` is with the step itself."""
     rows = connection.execute(
         "SELECT t.chunk, t.rule, t.evicted, t.chars, t.content_hash, c.tokens_full, c.content_hash FROM tombstones t"

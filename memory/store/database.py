@@ -62,7 +62,7 @@ class Database:
         """
         try:
             opening = self._open_to_read if self._read_only else partial(self._open, create)
-            await self._settled(self._writer, lambda: opening(check))
+            await settled(self._writer, lambda: opening(check))
         except BaseException:
             await self.aclose()
             raise
@@ -148,12 +148,12 @@ class Database:
         self._ensure_open()
         if self._read_only:
             raise StoreFault(f"{self.path} was opened to be read, not for writing")
-        return await self._settled(self._writer, lambda: self._transact(work, name))
+        return await settled(self._writer, lambda: self._transact(work, name))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` on one snapshot."""
         self._ensure_open()
-        return await self._settled(self._readers, lambda: self._snapshot(work))
+        return await settled(self._readers, lambda: self._snapshot(work))
 
     async def derive(self, path: Path, fill: Callable[[sqlite3.Connection, str], None]) -> None:
         """Make another store at ``path``; ``fill`` is given its connection and the URI of this one, to be read."""
@@ -167,7 +167,7 @@ class Database:
                 ):
                     raise StoreFault(f"{path} is there already", hint="choose another place")
 
-        await self._settled(self._readers, work)
+        await settled(self._readers, work)
 
     def _point(self, name: str, where: str) -> None:
         if self._faults is not None and name:
@@ -227,16 +227,17 @@ class Database:
         if self._closed:
             raise StoreFault("the store is closed")
 
-    @staticmethod
-    async def _settled(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        future = asyncio.get_running_loop().run_in_executor(threads, work)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            # Asked for is asked for: wait for the outcome, so that a cancelled caller finds the store at rest.
-            future.add_done_callback(_seen)
-            await asyncio.wait([future])
-            raise
+
+async def settled(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """Run ``work`` in one of ``threads``, to its end."""
+    future = asyncio.get_running_loop().run_in_executor(threads, work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        # Asked for is asked for: wait for the outcome, so that a cancelled caller finds the store at rest.
+        future.add_done_callback(_seen)
+        await asyncio.wait([future])
+        raise
 
 
 def _seen(future: asyncio.Future[T]) -> None:

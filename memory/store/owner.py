@@ -1,7 +1,8 @@
-"""Who may write: one process per session file, known by pid, start time of that pid, and boot.
+"""Who may write: one process per session, known by pid, start time of that pid, and boot.
 
-A live owner is never displaced. One that is gone (other boot, no such pid, or the pid belongs to a later process) is
-taken over. Every writing transaction checks the token, so an owner that was displaced stops instead of mixing in.
+A live owner is never displaced. One that is gone (other boot, no such pid, or the pid belongs to a later process; on a
+server: its connection is gone) is taken over. Every writing transaction checks the token, so an owner that was
+displaced stops instead of mixing in.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import contextlib
 import os
 import secrets
 import socket
-import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from memory.errors import StoreBusy
+from memory.store.sql import Connection
 
 _HELD: set[str] = set()
 """Tokens that stores of this process hold: one that could not be taken off the record must not shut out its own
@@ -44,6 +47,10 @@ class Owner:
         if self.started and (now := process_start(self.pid)) is not None:
             return now == self.started
         return _pid_exists(self.pid)
+
+
+Lives: TypeAlias = Callable[[Owner], bool]
+"""Whether an owner on record is still there."""
 
 
 def this_process(label: str) -> Owner:
@@ -102,30 +109,31 @@ def _pid_exists(pid: int) -> bool:
     return True
 
 
-def current(connection: sqlite3.Connection) -> Owner | None:
+def current(connection: Connection) -> Owner | None:
     """The owner on record, alive or not."""
     row = connection.execute("SELECT token, label, pid, started, boot, host, since FROM owner").fetchone()
     return None if row is None else Owner(*row)
 
 
-def take(connection: sqlite3.Connection, mine: Owner) -> Owner | None:
+def take(connection: Connection, mine: Owner, lives: Lives = Owner.alive) -> Owner | None:
     """Put ``mine`` on record; returns the dead owner it replaces, if any. Raises StoreBusy when a live one holds it."""
     held = current(connection)
-    if held is not None and held.token != mine.token and held.alive():
-        raise busy(held)
+    if held is not None and held.token != mine.token and lives(held):
+        raise busy(held, lives)
+    connection.execute("DELETE FROM owner")
     connection.execute(
-        "INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO owner VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
         (mine.token, mine.label, mine.pid, mine.started, mine.boot, mine.host, mine.since),
     )
     return held
 
 
-def give_up(connection: sqlite3.Connection, token: str) -> None:
+def give_up(connection: Connection, token: str) -> None:
     """Take the owner with this token off the record."""
     connection.execute("DELETE FROM owner WHERE token = ?", (token,))
 
 
-def fence(connection: sqlite3.Connection, token: str | None) -> None:
+def fence(connection: Connection, token: str | None, lives: Lives = Owner.alive) -> None:
     """Raises StoreBusy unless the caller may write: it is the owner, or there is none."""
     row = connection.execute("SELECT token FROM owner").fetchone()
     if row is None:
@@ -134,12 +142,12 @@ def fence(connection: sqlite3.Connection, token: str | None) -> None:
         raise StoreBusy("this process no longer owns the session", hint="resume the session")
     held = current(connection) if row[0] != token else None
     if held is not None:
-        raise busy(held)
+        raise busy(held, lives)
 
 
-def busy(held: Owner) -> StoreBusy:
+def busy(held: Owner, lives: Lives = Owner.alive) -> StoreBusy:
     """What a caller that is not ``held`` is told."""
-    if not held.alive():
+    if not lives(held):
         return StoreBusy(
             f"the session was left by process {held.pid}, which is gone, and is not claimed", hint="resume the session"
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,80 +11,79 @@ from memory.plan import Block, IntArray
 from memory.records import Chunk, Level, View
 from memory.store import codec
 from memory.store.cold import ColdTexts
+from memory.store.sql import AMONG, LARGEST, Connection, Numbers
 from memory.stored import Change, ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 
 _STEP = "s.number, s.kind, s.thought, s.calls, s.observations, s.answer, s.question, s.task, s.created, s.interrupted"
 _CHUNK = "c.placeholder, c.tokens_full, c.tokens_placeholder, c.content_hash, c.parents"
 _VIEW = "chunk, level, version, producer, text, tokens, prompt_hash, published_step, fidelity"
 _STEP_COLUMNS = 10
-_TOO_LARGE = 2**63
 
 
-def meta(connection: sqlite3.Connection, key: str) -> str | None:
+def meta(connection: Connection, key: str) -> str | None:
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (codec.text_in(key),)).fetchone()
     return None if row is None else codec.text_out(row[0])
 
 
-def questions(connection: sqlite3.Connection) -> list[Question]:
+def questions(connection: Connection) -> list[Question]:
     rows = connection.execute("SELECT task, text, from_step, created FROM questions ORDER BY task")
     return [codec.question_out(row) for row in rows]
 
 
-def pending_intent(connection: sqlite3.Connection) -> Intent | None:
+def pending_intent(connection: Connection) -> Intent | None:
     row = connection.execute("SELECT body, created FROM intents ORDER BY step DESC LIMIT 1").fetchone()
     return None if row is None else Intent(step=codec.intent_out(row[0]), created=row[1])
 
 
-def last_step(connection: sqlite3.Connection) -> int:
+def last_step(connection: Connection) -> int:
     (number,) = connection.execute("SELECT COALESCE(MAX(number), 0) FROM steps").fetchone()
     return int(number)
 
 
-def chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[Chunk]:
+def chunks(connection: Connection, numbers: Sequence[int]) -> list[Chunk]:
     found: dict[int, Chunk] = {}
     texts = ColdTexts(connection)
     statement = f"SELECT {_STEP}, {_CHUNK} FROM steps s JOIN chunks c USING (number) WHERE s.number = ?"
     for number in map(int, numbers):
         if number in found:
             continue
-        row = connection.execute(statement, (number,)).fetchone() if 0 < number < _TOO_LARGE else None
+        row = connection.execute(statement, (number,)).fetchone() if 0 < number <= LARGEST else None
         if row is None:
             raise NotStored(f"there is no chunk c{number}")
         found[number] = codec.chunk_out(texts.whole(row[:_STEP_COLUMNS]), row[_STEP_COLUMNS:])
     return [found[int(number)] for number in numbers]
 
 
-def facts(connection: sqlite3.Connection, after: int, last: int | None) -> list[ChunkFacts]:
+def facts(connection: Connection, after: int, last: int | None) -> list[ChunkFacts]:
     rows = connection.execute(
         "SELECT number, kind, tools, placeholder, tokens_full, tokens_placeholder, content_hash, source_url,"
-        " source_title FROM chunks WHERE number > ?1 AND (?2 IS NULL OR number <= ?2) ORDER BY number",
-        (after, last),
+        " source_title FROM chunks WHERE number > ? AND number <= ? ORDER BY number",
+        (after, LARGEST if last is None else last),
     )
     return [codec.facts_out(row) for row in rows]
 
 
-def facts_at(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[ChunkFacts]:
+def facts_at(connection: Connection, numbers: Sequence[int]) -> list[ChunkFacts]:
     rows = connection.execute(
         "SELECT number, kind, tools, placeholder, tokens_full, tokens_placeholder, content_hash, source_url,"
-        " source_title FROM chunks WHERE number IN (SELECT value FROM json_each(?)) ORDER BY number",
-        (json.dumps([int(number) for number in numbers]),),
+        f" source_title FROM chunks WHERE number {AMONG} ORDER BY number",
+        (Numbers(numbers),),
     )
     return [codec.facts_out(row) for row in rows]
 
 
-def views(connection: sqlite3.Connection, numbers: Sequence[int], at_step: int | None) -> list[View]:
+def views(connection: Connection, numbers: Sequence[int], at_step: int | None) -> list[View]:
     # Rows come oldest first within (chunk, level), so the newest visible one is left in the dict.
     rows = connection.execute(
-        f"SELECT {_VIEW} FROM views WHERE chunk IN (SELECT value FROM json_each(?1))"
-        " AND published_step IS NOT NULL AND (?2 IS NULL OR published_step <= ?2)"
+        f"SELECT {_VIEW} FROM views WHERE chunk {AMONG} AND published_step IS NOT NULL AND published_step <= ?"
         " ORDER BY chunk, level, version, published_step, producer",
-        (json.dumps([int(number) for number in numbers]), at_step),
+        (Numbers(numbers), LARGEST if at_step is None else at_step),
     )
     newest = {(row[0], row[1]): row for row in rows}
     return [codec.view_out(row) for row in newest.values()]
 
 
-def view_tokens(connection: sqlite3.Connection) -> list[tuple[int, Level, int, int, float | None]]:
+def view_tokens(connection: Connection) -> list[tuple[int, Level, int, int, float | None]]:
     rows = connection.execute(
         "SELECT chunk, level, tokens, published_step, fidelity FROM views WHERE published_step IS NOT NULL"
         " ORDER BY chunk, level, version, published_step, producer"
@@ -95,7 +92,7 @@ def view_tokens(connection: sqlite3.Connection) -> list[tuple[int, Level, int, i
     return [(chunk, levels[level], tokens, step, fidelity) for chunk, level, tokens, step, fidelity in rows]
 
 
-def without_views(connection: sqlite3.Connection, before: int) -> list[int]:
+def without_views(connection: Connection, before: int) -> list[int]:
     rows = connection.execute(
         "SELECT number FROM chunks WHERE number < ?"
         " AND NOT EXISTS (SELECT 1 FROM views WHERE views.chunk = chunks.number) ORDER BY number",
@@ -104,7 +101,7 @@ def without_views(connection: sqlite3.Connection, before: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def key_numbers(connection: sqlite3.Connection, encoder_id: str) -> IntArray:
+def key_numbers(connection: Connection, encoder_id: str) -> IntArray:
     rows = connection.execute(
         "SELECT chunk FROM keys WHERE encoder = (SELECT number FROM encoders WHERE id = ?) ORDER BY chunk",
         (codec.text_in(encoder_id),),
@@ -112,11 +109,11 @@ def key_numbers(connection: sqlite3.Connection, encoder_id: str) -> IntArray:
     return np.array([row[0] for row in rows], dtype=np.int64)
 
 
-def keys(connection: sqlite3.Connection, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
+def keys(connection: Connection, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
     row = connection.execute("SELECT number, dim FROM encoders WHERE id = ?", (codec.text_in(encoder_id),)).fetchone()
     encoder, dim = row or (0, 0)
-    some = "" if only is None else " AND chunk IN (SELECT value FROM json_each(?))"
-    wanted = () if only is None else (json.dumps([int(number) for number in only]),)
+    some = "" if only is None else f" AND chunk {AMONG}"
+    wanted = () if only is None else (Numbers(only),)
     found = connection.execute(
         f"SELECT chunk, published, vector FROM keys WHERE encoder = ?{some} ORDER BY chunk", (encoder, *wanted)
     ).fetchall()
@@ -126,25 +123,25 @@ def keys(connection: sqlite3.Connection, encoder_id: str, only: Sequence[int] | 
     return KeyRows(encoder_id=encoder_id, numbers=numbers, matrix=matrix, published=published)
 
 
-def plans(connection: sqlite3.Connection, first: int, last: int | None) -> list[PlanRecord]:
+def plans(connection: Connection, first: int, last: int | None) -> list[PlanRecord]:
     rows = connection.execute(
-        "SELECT * FROM plans WHERE step >= ?1 AND (?2 IS NULL OR step <= ?2) ORDER BY step", (first, last)
+        "SELECT * FROM plans WHERE step >= ? AND step <= ? ORDER BY step", (first, LARGEST if last is None else last)
     )
     return [codec.plan_out(row) for row in rows]
 
 
-def changes(connection: sqlite3.Connection, after: int) -> list[Change]:
+def changes(connection: Connection, after: int) -> list[Change]:
     rows = connection.execute(
         "SELECT step, recent_from, tokens, changed FROM plans WHERE step > ? ORDER BY step", (after,)
     )
     return [codec.change_out(row) for row in rows]
 
 
-def blocks(connection: sqlite3.Connection) -> list[Block]:
+def blocks(connection: Connection) -> list[Block]:
     return [codec.block_out(row) for row in connection.execute("SELECT * FROM blocks ORDER BY number")]
 
 
-def usage(connection: sqlite3.Connection) -> list[UsageRow]:
+def usage(connection: Connection) -> list[UsageRow]:
     rows = connection.execute(
         "SELECT step, purpose, model, input_total, cache_read, cache_write, output, reasoning, cost"
         " FROM usage ORDER BY id"
@@ -152,5 +149,5 @@ def usage(connection: sqlite3.Connection) -> list[UsageRow]:
     return [codec.usage_out(row) for row in rows]
 
 
-def events(connection: sqlite3.Connection) -> list[Event]:
+def events(connection: Connection) -> list[Event]:
     return [codec.event_out(row) for row in connection.execute("SELECT kind, created, body FROM events ORDER BY id")]

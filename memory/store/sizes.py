@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from memory.store.database import BUSY_TIMEOUT_S
 from memory.store.files import connect, translated
+from memory.store.sql import Connection
 from memory.stored import StoreSizes
 
 _QUERIES = {
     "steps": "SELECT COUNT(*) FROM steps",
     "packed_steps": "SELECT COUNT(*) FROM packed",
     "evicted_steps": "SELECT COUNT(*) FROM tombstones",
-    "observations": "SELECT TOTAL(LENGTH(CAST(observations AS BLOB))) FROM steps",
-    "packs": "SELECT TOTAL(LENGTH(body)) FROM packs",
-    "packed_text": "SELECT TOTAL(raw_bytes) FROM packs",
-    "steps_text": "SELECT TOTAL(LENGTH(CAST(thought AS BLOB)) + LENGTH(CAST(calls AS BLOB)) +"
+    "observations": "SELECT SUM(LENGTH(CAST(observations AS BLOB))) FROM steps",
+    "packs": "SELECT SUM(LENGTH(body)) FROM packs",
+    "packed_text": "SELECT SUM(raw_bytes) FROM packs",
+    "steps_text": "SELECT SUM(LENGTH(CAST(thought AS BLOB)) + LENGTH(CAST(calls AS BLOB)) +"
     " LENGTH(CAST(answer AS BLOB)) + LENGTH(CAST(question AS BLOB))) FROM steps",
-    "summaries": "SELECT (SELECT TOTAL(LENGTH(CAST(text AS BLOB))) FROM views) +"
-    " (SELECT TOTAL(LENGTH(CAST(text AS BLOB))) FROM blocks)",
-    "keys": "SELECT TOTAL(LENGTH(vector)) FROM keys",
-    "plans": "SELECT TOTAL(LENGTH(changed) + LENGTH(query_key)) FROM plans",
+    "summaries": "SELECT COALESCE((SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM views), 0) +"
+    " COALESCE((SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM blocks), 0)",
+    "keys": "SELECT SUM(LENGTH(vector)) FROM keys",
+    "plans": "SELECT SUM(LENGTH(changed) + LENGTH(query_key)) FROM plans",
 }
+_COUNTED = ("observations", "packs", "steps_text", "summaries", "keys", "plans")
 
 
-def sizes(connection: sqlite3.Connection) -> StoreSizes:
+def sizes(connection: Connection) -> StoreSizes:
     """Sizes as of one snapshot; reads every row."""
-    found = {name: int(connection.execute(query).fetchone()[0]) for name, query in _QUERIES.items()}
+    found = _contents(connection)
     (page,) = connection.execute("PRAGMA page_size").fetchone()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    counted = ("observations", "packs", "steps_text", "summaries", "keys", "plans")
-    other = max(0, (pages - free) * page - sum(found[name] for name in counted))
+    other = max(0, (pages - free) * page - sum(found[name] for name in _COUNTED))
     return StoreSizes(**found, other=other, free=free * page, file=pages * page)
+
+
+def sizes_in_database(connection: Connection) -> StoreSizes:
+    """Sizes of a session that shares its database with others: its contents, without what surrounds them."""
+    found = _contents(connection)
+    return StoreSizes(**found, other=0, free=0, file=sum(found[name] for name in _COUNTED))
+
+
+def _contents(connection: Connection) -> dict[str, int]:
+    return {name: int(connection.execute(query).fetchone()[0] or 0) for name, query in _QUERIES.items()}
 
 
 def shrink(path: Path) -> int:

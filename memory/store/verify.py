@@ -17,6 +17,7 @@ from memory.errors import MemoryFault
 from memory.records import Chunk, Step
 from memory.store import codec, reads
 from memory.store.check import Checking, watched
+from memory.store.sql import Connection
 from memory.stored import PlanRecord
 
 PAGE = 256
@@ -35,12 +36,10 @@ class Finding:
     problems: tuple[str, ...] = ()
 
 
-def verify(connection: sqlite3.Connection, checking: Checking | None = None) -> list[Finding]:
+def verify(connection: Connection, checking: Checking | None = None) -> list[Finding]:
     """Every invariant of the store behind ``connection``, on one snapshot. Nothing is raised for what is broken."""
     last = _number(connection, "SELECT COALESCE(MAX(number), 0) FROM steps")
     wanted: tuple[tuple[str, str, Callable[[], Problems]], ...] = (
-        ("pages", "every page and index of the file", lambda: _pages(connection, checking)),
-        ("references", "rows that refer to others", lambda: _references(connection)),
         ("steps", f"{last} steps, one chunk each", lambda: _steps(connection, last)),
         ("texts", "texts against their hashes, calls against observations", lambda: _texts(connection, last)),
         ("step under way", _under_way(connection), lambda: _intents(connection, last)),
@@ -51,6 +50,10 @@ def verify(connection: sqlite3.Connection, checking: Checking | None = None) -> 
         ("plans", _count(connection, "plans"), lambda: _plans(connection, last)),
         ("usage", _count(connection, "usage"), lambda: _usage(connection, last)),
     )
+    if isinstance(connection, sqlite3.Connection):  # a server looks after its own pages and references
+        file = connection
+        pages = ("pages", "every page and index of the file", lambda: _pages(file, checking))
+        wanted = (pages, ("references", "rows that refer to others", lambda: _references(file)), *wanted)
     return [Finding(name, detail, _first(problems)) for name, detail, problems in wanted]
 
 
@@ -61,12 +64,12 @@ def _first(problems: Callable[[], Problems]) -> tuple[str, ...]:
         return (f"cannot be read: {fault}",)
 
 
-def _number(connection: sqlite3.Connection, statement: str) -> int:
+def _number(connection: Connection, statement: str) -> int:
     (number,) = connection.execute(statement).fetchone()
     return int(number)
 
 
-def _count(connection: sqlite3.Connection, table: str) -> str:
+def _count(connection: Connection, table: str) -> str:
     return str(_number(connection, f"SELECT COUNT(*) FROM {table}"))
 
 
@@ -81,7 +84,7 @@ def _references(connection: sqlite3.Connection) -> Problems:
         yield f"row {row} of {table} refers to nothing in {parent}"
 
 
-def _steps(connection: sqlite3.Connection, last: int) -> Problems:
+def _steps(connection: Connection, last: int) -> Problems:
     count = _number(connection, "SELECT COUNT(*) FROM steps")
     if count != last:
         yield f"the last step is {last}, but there are {count}"
@@ -92,7 +95,7 @@ def _steps(connection: sqlite3.Connection, last: int) -> Problems:
         yield f"step {number} ({kind}) has " + ("no chunk" if of_chunk is None else f"a chunk of kind {of_chunk}")
 
 
-def _texts(connection: sqlite3.Connection, last: int) -> Problems:
+def _texts(connection: Connection, last: int) -> Problems:
     for first in range(1, last + 1, PAGE):
         for chunk in reads.chunks(connection, range(first, min(first + PAGE, last + 1))):
             yield from _text(chunk)
@@ -116,18 +119,18 @@ def _pairs(step: Step) -> Problems:
         yield f"{step.chunk_id}: calls {calls} are answered by {answered}"
 
 
-def _under_way(connection: sqlite3.Connection) -> str:
+def _under_way(connection: Connection) -> str:
     number = _number(connection, "SELECT COALESCE(MAX(step), 0) FROM intents")
     return f"step {number}, which resume finishes" if number else "none"
 
 
-def _intents(connection: sqlite3.Connection, last: int) -> Problems:
+def _intents(connection: Connection, last: int) -> Problems:
     for (number,) in connection.execute("SELECT step FROM intents WHERE step != ?", (last + 1,)):
         yield f"step {number} is under way after step {last}"
     reads.pending_intent(connection)
 
 
-def _questions(connection: sqlite3.Connection, last: int) -> Problems:
+def _questions(connection: Connection, last: int) -> Problems:
     before = 1
     for place, question in enumerate(reads.questions(connection), 1):
         if question.task != place:
@@ -142,7 +145,7 @@ def _questions(connection: sqlite3.Connection, last: int) -> Problems:
         yield f"step {number} works on question {task}, which was never put"
 
 
-def _views(connection: sqlite3.Connection, last: int) -> Problems:
+def _views(connection: Connection, last: int) -> Problems:
     for chunk, level in connection.execute(
         "SELECT chunk, level FROM views WHERE chunk NOT IN (SELECT number FROM chunks)"
         " OR level NOT IN (1, 2) OR tokens < 0"
@@ -154,7 +157,7 @@ def _views(connection: sqlite3.Connection, last: int) -> Problems:
         yield f"a summary of c{chunk} is shown from step {step} on"
 
 
-def _keys(connection: sqlite3.Connection) -> Problems:
+def _keys(connection: Connection) -> Problems:
     for chunk, size, dim in connection.execute(
         "SELECT k.chunk, LENGTH(k.vector), e.dim FROM keys k LEFT JOIN encoders e ON e.number = k.encoder"
         " WHERE e.number IS NULL OR LENGTH(k.vector) != 4 * e.dim OR k.chunk NOT IN (SELECT number FROM chunks)"
@@ -162,7 +165,7 @@ def _keys(connection: sqlite3.Connection) -> Problems:
         yield f"the key of c{chunk} has {size} bytes for {dim} dimensions"
 
 
-def _blocks(connection: sqlite3.Connection, last: int) -> Problems:
+def _blocks(connection: Connection, last: int) -> Problems:
     for place, block in enumerate(reads.blocks(connection), 1):
         if block.number != place:
             yield f"block {block.number} stands at place {place}"
@@ -170,7 +173,7 @@ def _blocks(connection: sqlite3.Connection, last: int) -> Problems:
             yield f"block {block.number} stands for c{block.first}-c{block.last} from step {block.published_step} on"
 
 
-def _plans(connection: sqlite3.Connection, last: int) -> Problems:
+def _plans(connection: Connection, last: int) -> Problems:
     blocks = _number(connection, "SELECT COUNT(*) FROM blocks")
     questions = _number(connection, "SELECT COUNT(*) FROM questions")
     for row in connection.execute("SELECT * FROM plans ORDER BY step"):
@@ -194,7 +197,7 @@ def _plan(plan: PlanRecord, blocks: int, questions: int) -> Problems:
         yield f"{name} is for question {plan.question} of {questions}"
 
 
-def _usage(connection: sqlite3.Connection, last: int) -> Problems:
+def _usage(connection: Connection, last: int) -> Problems:
     twice = "SELECT step FROM usage WHERE purpose = 'step' GROUP BY step HAVING COUNT(*) > 1"
     for (step,) in connection.execute(twice):
         yield f"the call for step {step} is counted twice"

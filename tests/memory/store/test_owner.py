@@ -11,15 +11,15 @@ import pytest
 
 from memory.errors import StoreBusy
 from memory.store import owner
-from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from tests.memory.store.build import chunk
+from tests.memory.store.places import taken_for_dead
 
 
-@pytest.fixture
-async def path(tmp_path):
-    path = tmp_path / "s.db"
-    async with await SqliteStore.open(path, create=True):
-        return path
+@pytest.fixture(autouse=True)
+async def made(place):
+    async with await place.open():
+        pass
 
 
 def left_by(pid: int, **changes: str) -> owner.Owner:
@@ -33,14 +33,14 @@ def gone() -> int:
     return child.pid
 
 
-async def record(store: SqliteStore, held: owner.Owner) -> None:
+async def record(store: SqlStore, held: owner.Owner) -> None:
     await store._database.write(lambda c: owner.take(c, held))
 
 
-async def test_a_second_claim_is_refused_by_pid_until_release(path):
+async def test_a_second_claim_is_refused_by_pid_until_release(place):
     async with (
-        await SqliteStore.open(path, create=False) as first,
-        await SqliteStore.open(path, create=False) as second,
+        await place.open(create=False) as first,
+        await place.open(create=False) as second,
     ):
         assert await first.claim("run") is None
         assert await first.claim("run") is None
@@ -58,21 +58,21 @@ async def test_a_second_claim_is_refused_by_pid_until_release(path):
         await second.commit_step(chunk(2))
 
 
-async def test_closing_gives_the_session_up(path):
-    async with await SqliteStore.open(path, create=False) as first:
+async def test_closing_gives_the_session_up(place):
+    async with await place.open(create=False) as first:
         await first.claim()
-    async with await SqliteStore.open(path, create=False) as second:
+    async with await place.open(create=False) as second:
         assert await second.claim() is None
 
 
 @pytest.mark.parametrize("case", ["no such process", "another boot", "pid used again"])
-async def test_a_dead_owner_is_taken_over(path, case):
+async def test_a_dead_owner_is_taken_over(place, case):
     dead = {
         "no such process": lambda: left_by(gone()),
         "another boot": lambda: left_by(os.getpid(), boot="an earlier one"),
         "pid used again": lambda: left_by(os.getpid(), started="1"),
     }[case]()
-    async with await SqliteStore.open(path, create=False) as store:
+    async with await place.open(create=False) as store:
         await record(store, dead)
         assert await store.owner() is None
         with pytest.raises(StoreBusy, match="not claimed"):
@@ -81,13 +81,13 @@ async def test_a_dead_owner_is_taken_over(path, case):
         await store.commit_step(chunk(1))
 
 
-async def test_an_owner_that_was_displaced_stops(path):
+async def test_an_owner_that_was_displaced_stops(place):
     async with (
-        await SqliteStore.open(path, create=False) as old,
-        await SqliteStore.open(path, create=False) as new,
+        await place.open(create=False) as old,
+        await place.open(create=False) as new,
     ):
         await old.claim()
-        await new._database.write(lambda c: c.execute("UPDATE owner SET boot = 'an earlier one'"))
+        await taken_for_dead(old, new)
         await new.claim("successor")
         await new.commit_step(chunk(1))
         with pytest.raises(StoreBusy, match="successor"):
@@ -97,8 +97,8 @@ async def test_an_owner_that_was_displaced_stops(path):
         await new.commit_step(chunk(2))
 
 
-async def test_the_record_gone_stops_the_owner_too(path):
-    async with await SqliteStore.open(path, create=False) as store:
+async def test_the_record_gone_stops_the_owner_too(place):
+    async with await place.open(create=False) as store:
         await store.claim()
         await store._database.write(lambda c: c.execute("DELETE FROM owner"))
         with pytest.raises(StoreBusy, match="no longer owns"):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-import tempfile
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -20,32 +18,33 @@ from memory.ports import ChunkStore
 from memory.records import Level, Observation, Step, Usage
 from memory.store.codec import changed_in, changed_out, long_in, text_out
 from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from memory.stored import ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
 from tests.memory.store import build, strategies
+from tests.memory.store.places import Place
 
 T = TypeVar("T")
 few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def conforms(store: SqliteStore) -> ChunkStore:
+def conforms(store: SqlStore) -> ChunkStore:
     """The type checker's proof that the port is met."""
     return store
 
 
-def through(write: Callable[[SqliteStore], Awaitable[None]], read: Callable[[SqliteStore], Awaitable[T]]) -> T:
-    async def run(path: Path) -> T:
-        async with await SqliteStore.open(path, create=True) as store:
+def through(place: Place, write: Callable[[SqlStore], Awaitable[None]], read: Callable[[SqlStore], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with await place.open() as store:
             await write(store)
-        async with await SqliteStore.open(path, create=False) as store:
+        async with await place.open(create=False) as store:
             return await read(store)
 
-    with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(run(Path(folder) / "s.db"))
+    return asyncio.run(run())
 
 
 @few
 @given(strategies.chunks(1), strategies.chunks(2), st.lists(strategies.usage_rows, max_size=2))
-def test_chunks_usage_and_facts(one, two, usage):
+def test_chunks_usage_and_facts(new_place, one, two, usage):
     async def write(store):
         await store.commit_step(one, usage)
         await store.commit_step(two)
@@ -53,7 +52,7 @@ def test_chunks_usage_and_facts(one, two, usage):
     async def read(store):
         return await store.chunks([2, 1, 2]), await store.usage(), await store.facts(), await store.facts(after=1)
 
-    chunks, rows, facts, later = through(write, read)
+    chunks, rows, facts, later = through(new_place(), write, read)
     assert chunks == [two, one, two]
     assert rows == usage
     assert later == facts[1:]
@@ -77,7 +76,7 @@ def expected_facts(chunk):
 
 @few
 @given(strategies.views(1), strategies.plans, strategies.intents, strategies.questions, strategies.events)
-def test_views_plans_intents_questions_events(view, plan, intent, question, event):
+def test_views_plans_intents_questions_events(new_place, view, plan, intent, question, event):
     later = dataclasses.replace(intent, step=dataclasses.replace(intent.step, number=2))
 
     async def write(store):
@@ -101,12 +100,12 @@ def test_views_plans_intents_questions_events(view, plan, intent, question, even
             await store.events(),
         )
 
-    assert through(write, read) == ([view], [plan], later, [question], [event, event])
+    assert through(new_place(), write, read) == ([view], [plan], later, [question], [event, event])
 
 
 @few
 @given(strategies.key_rows(), st.dictionaries(strategies.texts, strategies.texts, max_size=3))
-def test_keys_and_meta(rows: KeyRows, values):
+def test_keys_and_meta(new_place, rows: KeyRows, values):
     async def write(store):
         await store.commit_step(build.chunk(1))
         await store.commit_step(build.chunk(2))
@@ -116,7 +115,7 @@ def test_keys_and_meta(rows: KeyRows, values):
     async def read(store):
         return await store.keys(rows.encoder_id), {key: await store.meta(key) for key in values}
 
-    found, meta = through(write, read)
+    found, meta = through(new_place(), write, read)
     assert meta == values
     assert found.encoder_id == rows.encoder_id
     assert found.numbers.tolist() == rows.numbers.tolist()
@@ -138,11 +137,11 @@ def test_changed_is_small():
     assert len(changed_in(((500, 1), (700, -1)))) < 60
 
 
-async def test_nan_of_a_plan_stays_nan_and_of_a_cost_is_unknown(tmp_path):
+async def test_nan_of_a_plan_stays_nan_and_of_a_cost_is_unknown(place):
     plan = PlanRecord(
         1, "pace", 1, 1, 1, 1, 1, 1, None, 1, math.nan, None, (), *[(0, 0, 0, 0)] * 3, math.nan, 0.0, b"", "", "", 1
     )
-    async with await SqliteStore.open(tmp_path / "s.db", create=True) as store:
+    async with await place.open() as store:
         await store.add_plan(plan)
         await store.add_usage(UsageRow(1, "step", "m", Usage(cost=math.nan)))
         (found,) = await store.plans()
@@ -161,19 +160,19 @@ def _deep() -> list[object]:
 @pytest.mark.parametrize(
     "arguments", [{"x": {1, 2}}, {"x": _deep()}, {"x": 10**5000}], ids=["a set", "deep nesting", "a huge integer"]
 )
-async def test_what_cannot_be_stored_is_refused_and_leaves_no_trace(tmp_path, arguments):
+async def test_what_cannot_be_stored_is_refused_and_leaves_no_trace(place, arguments):
     from memory.records import ToolCall
 
     bad = dataclasses.replace(build.chunk(1), step=Step(1, calls=(ToolCall("s1.0", "t", arguments),)))
-    async with await SqliteStore.open(tmp_path / "s.db", create=True) as store:
+    async with await place.open() as store:
         with pytest.raises(StoreFault):
             await store.commit_step(bad)
         assert await store.last_step() == 0
         await store.commit_step(build.chunk(1))
 
 
-async def test_an_integer_beyond_a_column_is_refused(tmp_path):
-    async with await SqliteStore.open(tmp_path / "s.db", create=True) as store:
+async def test_an_integer_beyond_a_column_is_refused(place):
+    async with await place.open() as store:
         with pytest.raises(StoreFault):
             await store.add_question(Question(2**63, "?", 1, 0.0))
         with pytest.raises(StoreFault):
@@ -193,10 +192,10 @@ async def test_readable_by_any_tool(tmp_path):
         assert await store._read(lambda c: c.execute("SELECT typeof(body) FROM intents").fetchone()) == ("blob",)
 
 
-async def test_keys_load_in_order(tmp_path):
+async def test_keys_load_in_order(place):
     count, dim = 60, 8
     matrix = np.random.default_rng(0).standard_normal((count, dim)).astype(np.float32)
-    async with await SqliteStore.open(tmp_path / "s.db", create=True) as store:
+    async with await place.open() as store:
         for number in range(1, count + 1):
             await store.commit_step(build.chunk(number))
         order = np.random.default_rng(1).permutation(count)

@@ -61,7 +61,7 @@ async def test_query_plans(long_session):
     """What runs at every step, or loads a session, reads no table from end to end but the one that it returns."""
     wanted = {
         "last_step": "SEARCH steps",
-        "publish_views": "SCAN views USING INDEX views_unpublished",
+        "publish_views": "SEARCH views USING INDEX views_unpublished",
         "view_tokens": "SCAN views USING COVERING INDEX views_published",
         "views": "SEARCH views USING INDEX",
         "facts": "SEARCH chunks USING INTEGER PRIMARY KEY",
@@ -147,9 +147,9 @@ async def test_size_on_disk(tmp_path):
     assert path.stat().st_size <= 1.3 * content
 
 
-async def test_the_loop_goes_on_while_the_store_works(tmp_path):
+async def test_the_loop_goes_on_while_the_store_works(place):
     """A write that hangs, and reads behind it, leave the event loop free."""
-    async with await SqliteStore.open(tmp_path / "s.db", create=True) as store:
+    async with await place.open() as store:
         release = threading.Event()
         hanging = [asyncio.create_task(store._write(lambda _: release.wait()))]
         hanging += [asyncio.create_task(store._read(lambda _: release.wait())) for _ in range(4)]
@@ -167,11 +167,9 @@ def descriptors() -> int:
     return len(list(folder.iterdir()))
 
 
-async def test_descriptors_and_threads_do_not_grow(tmp_path):
-    path = tmp_path / "s.db"
-
+async def test_descriptors_and_threads_do_not_grow(place):
     async def session():
-        async with await SqliteStore.open(path, create=True) as store:
+        async with await place.open() as store:
             await asyncio.gather(*(store.last_step() for _ in range(8)))
             await store.set_meta({"x": "y"})
 

@@ -1,0 +1,119 @@
+"""`PostgresStore`: many sessions in one PostgreSQL database, shared by many processes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+from memory.errors import StoreFault
+from memory.ports import Faults
+from memory.store import owner
+from memory.store.address import Address
+from memory.store.check import Checking
+from memory.store.database import BUSY_TIMEOUT_S
+from memory.store.postgres_database import PostgresDatabase, opened
+from memory.store.postgres_link import Link
+from memory.store.postgres_schema import applied, remove_session
+from memory.store.sizes import sizes_in_database
+from memory.store.sql import Connection
+from memory.store.sqlstore import SqlStore
+from memory.store.verify import Finding, verify
+from memory.stored import StoreSizes
+
+
+class PostgresStore(SqlStore):
+    """The store of one session on PostgreSQL.
+
+    Its owner holds an advisory lock of the server, which goes with its connection: an owner whose machine, process or
+    network is gone can be displaced from anywhere, and one that comes back finds another on record and stops.
+    """
+
+    _database: PostgresDatabase
+
+    def __init__(self, database: PostgresDatabase, beside: Path | None = None) -> None:
+        super().__init__(database)
+        self._beside = beside
+
+    @classmethod
+    async def open(
+        cls,
+        address: Address,
+        *,
+        create: bool,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        read_only: bool = False,
+        beside: Path | None = None,
+        faults: Faults | None = None,
+    ) -> PostgresStore:
+        """Open the session at ``address``; with ``create`` a missing one is made, and our schema with it.
+
+        ``busy_timeout_s``: how long another writer, or a server that is gone, is waited for. ``beside``: a folder for
+        files that are derived from the store. ``read_only``: every writing method is a StoreFault.
+        Raises NotStored when there is none, StoreCorrupt, StoreTooNew, StoreBusy, StoreFull, StoreFault.
+        """
+        database = PostgresDatabase(address, busy_timeout_s=busy_timeout_s, read_only=read_only, faults=faults)
+        await database.open(create=create and not read_only)
+        return cls(database, beside)
+
+    @property
+    def address(self) -> Address:
+        return self._database.address
+
+    @property
+    def shown(self) -> str:
+        return str(self.address)
+
+    def beside(self, name: str) -> Path | None:
+        """Where a file that is derived from this store may stand, on this machine."""
+        return None if self._beside is None else self._beside / f"session.{name}"
+
+    async def claim(self, label: str = "") -> owner.Owner | None:
+        try:
+            return await super().claim(label)
+        except StoreFault:
+            await self._database.let_go()
+            raise
+
+    def _lives(self, connection: Connection) -> owner.Lives:
+        return lambda held: self._database.is_locked(cast(Link, connection))
+
+    def _take(self, connection: Connection, mine: owner.Owner) -> owner.Owner | None:
+        link = cast(Link, connection)
+        if not self._database.locked and not self._database.try_lock(link):
+            held = owner.current(connection)
+            raise owner.busy(held or mine, lambda one: True)
+        self._database.locked = True
+        return owner.take(connection, mine, lambda one: False)
+
+    def _give_up(self, connection: Connection, token: str) -> None:
+        owner.give_up(connection, token)
+        self._database.unlock(cast(Link, connection))
+
+    async def schema(self) -> int:
+        return await self._database.read(applied)
+
+    async def verify(self, checking: Checking | None = None) -> list[Finding]:
+        return await self._read(verify)
+
+    async def sizes(self) -> StoreSizes:
+        return await self._read(sizes_in_database)
+
+    async def remove(self) -> None:
+        """Delete the session for good; the caller owns it, and closes the store."""
+        number = self._database.number
+        await self._write(lambda c: remove_session(cast(Link, c), number), "remove")
+        self._touched = False
+        self._token = None
+
+
+async def session_names(address: Address) -> list[str]:
+    """The sessions of a database, by name; none where nothing of ours is in it. Raises StoreFault."""
+
+    def read() -> list[str]:
+        with opened(address) as link:
+            if not applied(link):
+                return []
+            return [str(row[0]) for row in link.execute("SELECT name FROM longstride.sessions ORDER BY name")]
+
+    return await asyncio.to_thread(read)

@@ -1,0 +1,343 @@
+"""Threads, connections and transactions of a session on PostgreSQL: the counterpart of `memory.store.database`.
+
+Each store has one connection that writes, in a thread of its own; it also holds the session's lock while the session is
+owned. Reading is done by a few connections that all stores of a process on one database share.
+
+A transaction begins by naming itself in the session's row. That locks the row, so writers of one session go one after
+another; and when a connection breaks off while a commit is under way, the row says afterwards whether it took place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from memory.errors import MemoryFault, NotStored, StoreBusy, StoreCorrupt, StoreFault
+from memory.ports import Faults
+from memory.store.address import Address
+from memory.store.database import BUSY_TIMEOUT_S, READERS, settled
+from memory.store.postgres_link import LOCKS, Link, connect, driver, fault_of
+from memory.store.postgres_schema import prepare
+
+T = TypeVar("T")
+PAUSE_S = 0.1
+"""Between two attempts to reach a server that is gone."""
+
+
+class PostgresDatabase:
+    """The connections of one open session."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        read_only: bool = False,
+        faults: Faults | None = None,
+    ) -> None:
+        self.address = address
+        self.number = 0
+        """Of the session, within its database."""
+        self.locked = False
+        """Whether this store holds the session's lock, and takes it again on a new connection."""
+        self._read_only = read_only
+        self._faults = faults
+        self._busy_timeout_s = busy_timeout_s
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
+        self._link: Link | None = None
+        self._readers: _Readers | None = None
+        self._writes = 0
+        self._token = secrets.token_hex(8)
+        self._closed = False
+
+    async def open(self, *, create: bool) -> bool:
+        """Connect, migrate, find the session or make it; returns whether it was made.
+
+        Raises NotStored where there is none, StoreCorrupt, StoreTooNew, StoreBusy, StoreFault.
+        """
+        try:
+            return await settled(self._writer, lambda: self._open(create))
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def _open(self, create: bool) -> bool:
+        link = self._connect()
+        try:
+            prepare(link, write=create or not self._read_only)
+            made = create and self._make(link)
+            row = link.execute("SELECT id FROM longstride.sessions WHERE name = ?", (self.address.session,)).fetchone()
+            if row is None:
+                raise NotStored(f"there is no session {self.address}")
+            self.number = int(row[0])
+            self._readers = _Readers.of(self.address, self._busy_timeout_s)
+        except BaseException:
+            link.connection.close()
+            raise
+        if self._read_only:
+            link.connection.close()
+        else:
+            self._enter(link)
+        return made
+
+    def _make(self, link: Link) -> bool:
+        made = link.execute(
+            "INSERT INTO longstride.sessions (name, created) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            (self.address.session, time.time()),
+        )
+        return made.rowcount == 1
+
+    def _connect(self) -> Link:
+        try:
+            return Link(connect(self.address, busy_timeout_s=self._busy_timeout_s), self.address)
+        except driver().Error as error:
+            raise fault_of(error, self.address) from error
+
+    def _enter(self, link: Link) -> None:
+        link.script(f"SET longstride.session = '{self.number}'")
+        self._link = link
+
+    def _reconnected(self, until: float) -> Link:
+        """A new connection in place of one that is gone, with the lock that it had, unless another process has taken
+        the session meanwhile."""
+        while True:
+            try:
+                link = self._connect()
+                break
+            except StoreFault as fault:
+                if not fault.retryable or time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE_S)
+        self._enter(link)
+        while self.locked and not self.try_lock(link):
+            if not self._ours(link):
+                self.locked = False  # it was taken over: the fence says by whom
+            elif time.monotonic() > until:
+                raise StoreBusy(f"{self.address}: the server still holds the lock of a connection that is gone")
+            else:  # the server has not noticed yet
+                time.sleep(PAUSE_S)
+        return link
+
+    def _ours(self, link: Link) -> bool:
+        row = link.execute("SELECT last_write FROM longstride.sessions WHERE id = ?", (self.number,)).fetchone()
+        return row is not None and str(row[0]).startswith(self._token)
+
+    def try_lock(self, link: Link) -> bool:
+        """Take the session's lock for this connection, unless another one has it."""
+        (got,) = link.execute(f"SELECT pg_try_advisory_lock({LOCKS}, {self.number})").fetchone()
+        return bool(got)
+
+    def unlock(self, link: Link) -> None:
+        """Give the session's lock up."""
+        self.locked = False
+        link.script(f"SELECT pg_advisory_unlock({LOCKS}, {self.number})")
+
+    async def let_go(self) -> None:
+        """Hold the session's lock no longer, whatever became of the connection."""
+
+        def close() -> None:
+            self.locked = False
+            if self._link is not None:
+                self._link.connection.close()
+
+        await settled(self._writer, close)
+
+    def is_locked(self, link: Link) -> bool:
+        """Whether any connection has the session's lock."""
+        found = link.execute(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
+            f" AND classid = {LOCKS} AND objid = {self.number}"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        return found.fetchone() is not None
+
+    async def write(self, work: Callable[[Link], T], name: str = "") -> T:
+        """Run ``work`` in one durable transaction. Once called it runs to its end, even if the caller is cancelled; it
+        may be run again where the server broke off before it took place."""
+        self._ensure_open()
+        if self._read_only:
+            raise StoreFault(f"{self.address} was opened to be read, not for writing")
+        return await settled(self._writer, lambda: self._transact(work, name))
+
+    async def read(self, work: Callable[[Link], T]) -> T:
+        """Run ``work`` on one snapshot."""
+        self._ensure_open()
+        readers = self._readers
+        assert readers is not None
+        return await settled(readers.threads, lambda: readers.snapshot(work, self.number))
+
+    def _transact(self, work: Callable[[Link], T], name: str) -> T:
+        until = time.monotonic() + self._busy_timeout_s
+        while True:
+            link = self._link
+            if link is None or link.lost:
+                link = self._reconnected(until)
+            self._writes += 1
+            mark = f"{self._token}:{self._writes}"
+            ending = False
+            try:
+                with faults_of(self.address, reading=False):
+                    self._begin(link, mark)
+                    try:
+                        self._point(name, "begun")
+                        result = work(link)
+                        self._point(name, "written")
+                        ending = True
+                        link.script("COMMIT")
+                    except BaseException:
+                        _roll_back(link)
+                        raise
+            except StoreFault:
+                if not link.lost or time.monotonic() > until:
+                    raise
+                if not ending or not self._took_place(mark, until):
+                    continue
+            with faults_of(self.address, reading=False):
+                self._point(name, "committed")
+            return result
+
+    def _begin(self, link: Link, mark: str) -> None:
+        # one round trip; the row of another writer's transaction is waited for
+        with contextlib.closing(link.connection.cursor()) as cursor:
+            cursor.execute(
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+                f" UPDATE longstride.sessions SET last_write = '{mark}' WHERE id = {self.number}"
+            )
+            cursor.nextset()
+            found = cursor.rowcount
+        if not found:
+            _roll_back(link)
+            raise StoreFault(f"{self.address} was removed")
+
+    def _took_place(self, mark: str, until: float) -> bool:
+        """Whether the transaction of that name was committed; waits while its end is still under way."""
+        link = self._reconnected(until)
+        with faults_of(self.address, reading=False):
+            row = link.execute(
+                "SELECT last_write FROM longstride.sessions WHERE id = ? FOR UPDATE", (self.number,)
+            ).fetchone()
+        return row is not None and row[0] == mark
+
+    def _point(self, name: str, where: str) -> None:
+        if self._faults is not None and name:
+            self._faults.at(f"{name}:{where}")
+
+    async def aclose(self) -> None:
+        """Let what was called finish, then close. Closing twice is fine."""
+        self._closed = True
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def _close(self) -> None:
+        self._writer.shutdown(wait=True)
+        readers, self._readers = self._readers, None
+        if readers is not None:
+            readers.leave()
+        link, self._link = self._link, None
+        if link is not None:
+            link.connection.close()
+
+    def _ensure_open(self) -> None:
+        if self._closed:
+            raise StoreFault("the store is closed")
+
+
+class _Readers:
+    """Connections that read, shared by the stores of one process on one database."""
+
+    _all: dict[str, _Readers] = {}  # noqa: RUF012
+    _turn = threading.Lock()
+
+    def __init__(self, address: Address, busy_timeout_s: float) -> None:
+        self.threads = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._address = address
+        self._busy_timeout_s = busy_timeout_s
+        self._local = threading.local()
+        self._links: list[Link] = []
+        self._users = 0
+
+    @classmethod
+    def of(cls, address: Address, busy_timeout_s: float) -> _Readers:
+        """Those of a database, used once more."""
+        with cls._turn:
+            found = cls._all.get(address.url)
+            if found is None:
+                found = cls._all[address.url] = cls(address.of(""), busy_timeout_s)
+            found._users += 1
+            return found
+
+    def leave(self) -> None:
+        """Used once less; the last one closes them."""
+        with self._turn:
+            self._users -= 1
+            if self._users:
+                return
+            del self._all[self._address.url]
+        self.threads.shutdown(wait=True)
+        while self._links:
+            self._links.pop().connection.close()
+
+    def snapshot(self, work: Callable[[Link], T], number: int) -> T:
+        """Run ``work`` on one state of one session; once more on a new connection where the server broke off."""
+        until = time.monotonic() + self._busy_timeout_s
+        while True:
+            link: Link | None = getattr(self._local, "link", None)
+            try:
+                with faults_of(self._address, reading=True):
+                    if link is None or link.lost:
+                        link = self._local.link = self._connect()
+                    link.script(
+                        f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL longstride.session = '{number}'"
+                    )
+                    try:
+                        return work(link)
+                    finally:
+                        _roll_back(link)
+            except StoreFault as fault:
+                gone = link is None or link.lost
+                if not gone or not fault.retryable or time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE_S)
+
+    def _connect(self) -> Link:
+        link = Link(connect(self._address, busy_timeout_s=self._busy_timeout_s), self._address)
+        self._links = [*(one for one in self._links if not one.lost), link]
+        return link
+
+
+@contextlib.contextmanager
+def opened(address: Address, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Iterator[Link]:
+    """A connection for something that is not the work of one session."""
+    with faults_of(address, reading=False):
+        link = Link(connect(address, busy_timeout_s=busy_timeout_s), address)
+    try:
+        yield link
+    finally:
+        link.connection.close()
+
+
+@contextlib.contextmanager
+def faults_of(address: Address, *, reading: bool) -> Iterator[None]:
+    """Map what psycopg and the codec raise to the memory's errors."""
+    try:
+        yield
+    except driver().Error as error:
+        raise fault_of(error, address) from error
+    except (TypeError, ValueError, OverflowError, RecursionError, struct.error, zlib.error) as error:
+        if reading:
+            raise StoreCorrupt(f"{address}: a stored row cannot be read: {error}") from error
+        raise StoreFault(f"a value cannot be stored: {error}") from error
+
+
+def _roll_back(link: Link) -> None:
+    # a connection that is gone has rolled back by itself
+    with contextlib.suppress(MemoryFault):
+        if not link.lost:
+            link.script("ROLLBACK")

@@ -1,0 +1,169 @@
+"""Connections to PostgreSQL, and the store's SQL on them: statements, values and faults in its terms.
+
+Every text cell is a bytea, because a ``text`` of PostgreSQL holds neither NUL nor lone surrogates. A str is its UTF-8;
+a cell that is bytes (`memory.store.codec`) is told apart by a leading 0xFF, which no UTF-8 has. So every cell comes out
+as it went in, and ``convert_from(thought, 'UTF8')`` reads ordinary text in any tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from memory.errors import MemoryFault, NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull
+from memory.store.address import Address
+from memory.store.sql import AMONG, Numbers, Rows
+
+LOCKS = 0x4C535452
+"""``LSTR``: class of our advisory locks."""
+NOT_TEXT = b"\xff"
+_BYTEA, _INT8, _FLOAT8, _INT8S = 17, 20, 701, 1016
+"""Numbers of types."""
+_AMONG, _INDEX, _BLOB = re.escape(AMONG.replace("?", "%s")), r" INDEXED BY \w+", r"CAST\((\w+) AS BLOB\)"
+_FAULTS: Mapping[str, tuple[type[MemoryFault], str, str]] = {
+    "23503": (NotStored, "a chunk that is referred to is not stored", ""),
+    "53100": (StoreFull, "no room left on the server", "free some space, then resume: committed steps are safe"),
+    "53300": (StoreBusy, "the server has no connection left", "raise its max_connections, or open fewer sessions"),
+    "55P03": (StoreBusy, "the session is locked by another process", "wait for it, or end it, then resume"),
+    "40001": (StoreBusy, "another process wrote at the same time", "try again"),
+    "40P01": (StoreBusy, "another process wrote at the same time", "try again"),
+    "42501": (StoreFault, "the user may not do this", "grant the rights that docs/postgres.md names"),
+    "3D000": (NotStored, "there is no such database", "createdb makes one"),
+    "XX001": (StoreCorrupt, "the database is damaged", "restore it from a copy"),
+    "XX002": (StoreCorrupt, "an index of the database is damaged", "REINDEX it, or restore it from a copy"),
+}
+"""SQLSTATE -> what it is here."""
+
+
+def driver() -> Any:
+    """The module psycopg. Raises StoreFault where it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise StoreFault("PostgreSQL needs psycopg", hint="pip install 'longstride[postgres]'") from error
+    return psycopg
+
+
+def fault_of(error: Exception, address: Address) -> MemoryFault:
+    """What psycopg raised, as one of ours."""
+    text = " ".join(str(error).split())
+    for secret in address.passwords:
+        text = text.replace(secret, "***")
+    state = getattr(error, "sqlstate", None) or ""
+    if state in _FAULTS:
+        kind, said, hint = _FAULTS[state]
+        return kind(f"{address}: {said} ({text})", hint=hint)
+    if state[:2] == "28" or "authentication failed" in text:
+        return StoreFault(f"{address}: {text}", hint="check user and password (~/.pgpass or PGPASSWORD)")
+    if isinstance(error, driver().OperationalError):
+        return StoreFault(
+            f"{address}: the server cannot be reached, or broke off: {text}",
+            hint="see that it runs, then resume",
+            retryable=True,
+        )
+    return StoreFault(f"{address}: {text}")
+
+
+def connect(address: Address, *, busy_timeout_s: float) -> Any:
+    """A connection as the store needs it; transactions are explicit. Raises what psycopg does."""
+    connection = driver().connect(
+        address.url,
+        autocommit=True,
+        connect_timeout=10,
+        application_name="longstride",
+        keepalives_idle=30,
+        keepalives_interval=10,
+        keepalives_count=3,
+    )
+    try:
+        _register(connection)
+        # A peer that is gone without a word must not hold its session for hours; commits are on the disk whatever the
+        # server's default is.
+        connection.execute(
+            f"SET search_path = longstride_session; SET lock_timeout = {max(1, int(busy_timeout_s * 1000))};"
+            " SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;"
+            " SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class Link:
+    """`memory.store.sql.Connection` over one connection to PostgreSQL."""
+
+    def __init__(self, connection: Any, address: Address) -> None:
+        self.connection = connection
+        self.address = address
+        self._error: type[Exception] = driver().Error
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is gone."""
+        return bool(self.connection.closed or self.connection.broken)
+
+    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+        """As sqlite3 does."""
+        try:
+            found: Rows = self.connection.execute(translated(statement), values, binary=True)
+        except self._error as error:
+            raise fault_of(error, self.address) from error
+        return found
+
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> Rows:
+        """As sqlite3 does."""
+        given = list(rows)
+        cursor: Any = self.connection.cursor()
+        try:
+            if len(given) == 1:  # without the round trips of a pipeline
+                cursor.execute(translated(statement), given[0])
+            elif given:
+                cursor.executemany(translated(statement), given)
+        except self._error as error:
+            raise fault_of(error, self.address) from error
+        done: Rows = cursor
+        return done
+
+    def script(self, statements: str) -> None:
+        """Statements without values, in one round trip."""
+        try:
+            self.connection.execute(statements)
+        except self._error as error:
+            raise fault_of(error, self.address) from error
+
+
+@lru_cache(maxsize=512)
+def translated(statement: str) -> str:
+    """A statement of the store in PostgreSQL's terms."""
+    text = statement.replace("%", "%%").replace("?", "%s")
+    text = re.sub(_INDEX, "", text)
+    text = re.sub(_BLOB, r"\1", text)
+    # a cell is longer by the mark that tells bytes from text
+    text = text.replace("LENGTH(", "longstride.cell_length(")
+    return re.sub(_AMONG, "= ANY(%s)", text)
+
+
+def _register(connection: Any) -> None:
+    from psycopg.adapt import Dumper, Loader
+    from psycopg.pq import Format
+
+    def dumper(kind: type, oid: int, form: Any, dump: Callable[[Any], bytes | None]) -> None:
+        made = type("In", (Dumper,), {"oid": oid, "format": form, "dump": lambda self, value: dump(value)})
+        connection.adapters.register_dumper(kind, made)
+
+    dumper(str, _BYTEA, Format.BINARY, str.encode)
+    dumper(bytes, _BYTEA, Format.BINARY, NOT_TEXT.__add__)
+    dumper(int, _INT8, Format.BINARY, lambda value: value.to_bytes(8, "big", signed=True))
+    # as in SQLite, NaN is nothing
+    dumper(float, _FLOAT8, Format.TEXT, lambda value: repr(value).encode() if value == value else None)
+    dumper(Numbers, _INT8S, Format.TEXT, lambda value: f"{{{','.join(map(str, value))}}}".encode())
+    cell = type("Out", (Loader,), {"format": Format.BINARY, "load": lambda self, data: cell_of(bytes(data))})
+    connection.adapters.register_loader("bytea", cell)
+
+
+def cell_of(raw: bytes) -> str | bytes:
+    """A cell as it went in, of the bytes that stand for it."""
+    return raw[1:] if raw[:1] == NOT_TEXT else raw.decode()
