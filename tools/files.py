@@ -59,9 +59,12 @@ class ParseFileTool:
         self._config = config or FilesConfig()
         self.timeout_s = self._config.timeout_s
         self._pictures_shown = pictures_shown
-        resolved = [file.resolve(strict=True) for file in files]
-        names = [file.name for file in resolved]
-        self._files = {str(file) if names.count(file.name) > 1 else file.name: file for file in resolved}
+        for file in files:
+            file.stat()
+        # links are left as they are: where files are kept by their hash, only the link has the name and its ending
+        placed = [file.absolute() for file in files]
+        names = [file.name for file in placed]
+        self._files = {str(file) if names.count(file.name) > 1 else file.name: file for file in placed}
         self.arguments = _naming(self._files)
         self._reader = FileReader(ExtractionWorker(self._config.extract_s))
         self._read: dict[str, Extracted] = {}

@@ -96,16 +96,17 @@ def tables_of(made: BenchReport) -> dict[str, str]:
 def show(made: BenchReport) -> None:
     """Print the report."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
     console.print(heading(made), markup=False)
     for grid in grids(made):
-        table = Table(title=grid.title, title_justify="left", box=None, header_style="dim", pad_edge=False)
+        table = Table(title=escape(grid.title), title_justify="left", box=None, header_style="dim", pad_edge=False)
         for at, name in enumerate(grid.head):
-            table.add_column(name, justify="right" if at else "left")
+            table.add_column(escape(name), justify="right" if at else "left")
         for row in grid.rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         console.print(table)
 
 
@@ -240,7 +241,7 @@ def _plain(value: object) -> object:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |"
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:

@@ -12,9 +12,12 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import numpy as np
 
 from runners.bench.cipher import seal, unseal
 from runners.bench.rows import GradeRow, TrialRow
@@ -23,12 +26,17 @@ from runners.environment import Environment
 from runners.errors import UsageFault
 
 TMPFS = Path("/dev/shm")
-_FORMS: Mapping[int, Callable[[str], bytes]] = {
-    32: str.encode,
-    60: lambda text: json.dumps(text)[1:-1].encode(),
-    64: lambda text: text.encode("utf-16-le"),
-}
-"""How a text may stand in a file, by how many bytes give it away: about 10 Chinese letters, 32 to 60 Latin ones."""
+_FORMS: Sequence[tuple[int, Callable[[str], bytes]]] = (
+    (32, str.encode),
+    (60, lambda text: json.dumps(text)[1:-1].encode()),
+    (64, lambda text: text.encode("utf-16-le")),
+    (72, lambda text: quote(text, safe="").encode()),
+    (72, lambda text: quote_plus(text).encode()),
+)
+"""How a text may stand in a file, by how many bytes give it away: about 10 Chinese letters, 32 to 72 Latin ones."""
+_PREFIX = 3
+"""Bytes by which places are looked for where a piece may begin."""
+_BLOCK = 1 << 22
 _SHARED = ("models", "prices.yaml")
 _log = logging.getLogger(__name__)
 
@@ -108,24 +116,14 @@ class Leak:
 
 def scan(paths: Iterable[Path], tasks: Sequence[Task]) -> list[Leak]:
     """Every file below ``paths`` that holds a piece of a question or of a longer answer of these tasks in plaintext, be
-    it in UTF-8, in UTF-16 or escaped as in JSON."""
-    needles = _needles(tasks, golds=True)
-    return [Leak(path, *hit) for path in _files(paths) for hit in _hits(path.read_bytes(), needles)]
+    it in UTF-8, in UTF-16, escaped as in JSON or as in an address."""
+    needles = _Needles(tasks, golds=True)
+    return [Leak(path, *hit) for path in _files(paths) for hit in needles.hits(path.read_bytes())]
 
 
 def gives_away(text: str, tasks: Sequence[Task]) -> bool:
     """Whether a text repeats a piece of these tasks' questions."""
-    return bool(_hits(text.encode(), _needles(tasks, golds=False)))
-
-
-def _needles(tasks: Sequence[Task], *, golds: bool) -> dict[int, dict[bytes, tuple[str, str]]]:
-    needles: dict[int, dict[bytes, tuple[str, str]]] = {width: {} for width in _FORMS}
-    for task in tasks:
-        texts = [("question", task.question), *(("answer", gold) for gold in task.golds if golds)]
-        for what, text in texts:
-            for width, form in _FORMS.items():
-                needles[width].update(dict.fromkeys(_windows(form(text), width), (task.id, what)))
-    return needles
+    return bool(_Needles(tasks, golds=False).hits(text.encode()))
 
 
 def expect_no_leak(paths: Iterable[Path], tasks: Sequence[Task]) -> None:
@@ -136,19 +134,41 @@ def expect_no_leak(paths: Iterable[Path], tasks: Sequence[Task]) -> None:
         raise UsageFault(f"plaintext of a private benchmark in {named}", hint="delete these files; do not share them")
 
 
-def _hits(data: bytes, needles: Mapping[int, Mapping[bytes, tuple[str, str]]]) -> list[tuple[str, str]]:
-    hits: dict[tuple[str, str], None] = {}
-    for width, pieces in needles.items():
-        for at in range(len(data) - width + 1):
-            hit = pieces.get(data[at : at + width])
-            if hit is not None:
-                hits[hit] = None
-    return list(hits)
+class _Needles:
+    """Pieces of private texts, to be looked for in files."""
+
+    def __init__(self, tasks: Sequence[Task], *, golds: bool) -> None:
+        self._pieces: dict[int, dict[bytes, tuple[str, str]]] = {width: {} for width, _ in _FORMS}
+        for task in tasks:
+            texts = [("question", task.question), *(("answer", gold) for gold in task.golds if golds)]
+            for what, text in texts:
+                for width, form in _FORMS:
+                    self._pieces[width].update(dict.fromkeys(_windows(form(text), width), (task.id, what)))
+        self._begins = np.zeros(1 << 8 * _PREFIX, dtype=np.bool_)
+        begins = {int.from_bytes(piece[:_PREFIX], "little") for pieces in self._pieces.values() for piece in pieces}
+        self._begins[list(begins)] = True
+
+    def hits(self, data: bytes) -> list[tuple[str, str]]:
+        """(task, what) of every text of which a piece stands in it."""
+        hits: dict[tuple[str, str], None] = {}
+        for at in self._places(data):
+            for width, pieces in self._pieces.items():
+                hit = pieces.get(data[at : at + width])
+                if hit is not None:
+                    hits[hit] = None
+        return list(hits)
+
+    def _places(self, data: bytes) -> Iterator[int]:
+        """Where the first bytes are those of some piece."""
+        for start in range(0, len(data) - _PREFIX + 1, _BLOCK):
+            block = np.frombuffer(data, np.uint8, min(_BLOCK + _PREFIX - 1, len(data) - start), start).astype(np.uint32)
+            codes = block[:-2] | block[1:-1] << 8 | block[2:] << 16
+            yield from (np.flatnonzero(self._begins[codes]) + start).tolist()
 
 
 def _windows(form: bytes, width: int) -> Iterator[bytes]:
-    """Pieces side by side: any run of twice their length in a file holds a whole one."""
-    return (form[at : at + width] for at in range(0, len(form) - width + 1, width))
+    """Pieces that overlap by half: any run of one and a half their length in a file holds a whole one."""
+    return (form[at : at + width] for at in range(0, len(form) - width + 1, width // 2))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

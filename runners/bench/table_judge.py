@@ -95,7 +95,15 @@ async def _cells(judge: Judge, pairs: Sequence[tuple[str, str]], criterion: str,
     listed = {f"idx_{at}": {"response": ours, "target": theirs} for at, (ours, theirs) in enumerate(pairs)}
     text = json.dumps(listed, ensure_ascii=False, indent=1)
     said = await _ask(judge, _CELLS.format(criterion=criterion, pairs=text), grade) or {}
-    return [said.get(f"idx_{at}") in (1, "1", True) for at in range(len(pairs))]
+    verdicts = [_verdict(said.get(f"idx_{at}")) for at in range(len(pairs))]
+    silent = verdicts.count(None)
+    if said and silent:
+        grade.failures.append(f"no verdict on {silent} of {len(pairs)} cells")
+    return [bool(verdict) for verdict in verdicts]
+
+
+def _verdict(value: object) -> bool | None:
+    return True if value in (1, "1") else False if value in (0, "0") else None
 
 
 async def _ask(judge: Judge, prompt: str, grade: TableGrade) -> dict[str, object] | None:

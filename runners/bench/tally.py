@@ -96,6 +96,16 @@ def tally(folder: Path, benchmark: Benchmark, dataset: Dataset, judge: str = "",
     return Tally(benchmark, dataset, named, tuple(dict.fromkeys(order)) or (JUDGE,), judge)
 
 
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """A name for each run: the last parts of its folder, as few as tell them apart. Raises UsageFault for one twice."""
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-length:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise UsageFault("the same run stands twice: nothing to compare")
+
+
 def joined(tallies: Sequence[Tally]) -> Tally:
     """Several runs of one dataset side by side. Raises UsageFault for runs of different data."""
     first = tallies[0]

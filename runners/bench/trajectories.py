@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from runners.replay.readers.own import read_rows
 
 FOLDER = "trajectories"
 _SAFE = "-_."
+_LONGEST = 120
 
 
 def trial_path(key: TrialKey) -> Path:
@@ -25,10 +27,12 @@ def trial_path(key: TrialKey) -> Path:
 
 
 def safe(name: str) -> str:
-    """A name as part of a path."""
-    if name and all(char.isascii() and (char.isalnum() or char in _SAFE) for char in name) and name[0] not in "._":
+    """A name as part of a path; no two names share one, however long they are."""
+    plain = all(char.isascii() and (char.isalnum() or char in _SAFE) for char in name)
+    if name and plain and name[0] not in "._" and len(name) <= _LONGEST:
         return name
-    return "_" + name.encode().hex()[:120]
+    data = name.encode()
+    return "_" + data.hex() if 2 * len(data) <= _LONGEST else "__" + hashlib.sha256(data).hexdigest()
 
 
 def keep_trajectory(out: Path, key: TrialKey, session: Path, sealer: Sealer) -> None:

@@ -222,5 +222,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _ids(text: str) -> tuple[str, ...]:
     """Ids with commas, or a file of them."""
-    path = Path(text)
-    return tuple(path.read_text("utf-8").split()) if text and path.is_file() else _names(text)
+    from runners.errors import UsageFault
+
+    try:
+        is_file = bool(text) and Path(text).is_file()
+    except OSError:  # too long for a name: it lists ids
+        is_file = False
+    try:
+        return tuple(Path(text).read_text("utf-8").split()) if is_file else _names(text)
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageFault(f"--ids {text}: cannot be read as a list of ids: {fault}") from fault

@@ -131,14 +131,14 @@ def report(out: RunFolder, tables: Tables, data: MovedData = None) -> None:
 @spread
 def compare(outs: RunFolders, tables: Tables) -> None:
     """Several runs on the same data (two backbones, say) in one report, paired by question; policies are named
-    FOLDER/POLICY."""
+    FOLDER/POLICY, with as much of the folder as tells them apart."""
     from runners.bench.report import report as made
-    from runners.bench.tally import joined, tally
+    from runners.bench.tally import joined, names_of, tally
 
     tallies: list[Tally] = []
-    for out in outs:
+    for out, name in zip(outs, names_of(outs), strict=True):
         _, which, dataset = _run_of(out, None)
-        tallies.append(tally(out, which, dataset, tables.judge, f"{out.resolve().name}/"))
+        tallies.append(tally(out, which, dataset, tables.judge, f"{name}/"))
     _deliver(made(joined(tallies), tables.baseline, tables.seed), tables)
 
 

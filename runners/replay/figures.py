@@ -26,6 +26,8 @@ def plotting() -> ModuleType:
     matplotlib.use("Agg")
     # the same report gives the same bytes
     matplotlib.rcParams["svg.hashsalt"] = "longstride"
+    # names come from data: a dollar sign in them is no formula
+    matplotlib.rcParams["text.parse_math"] = False
     from matplotlib import pyplot
 
     module: ModuleType = pyplot

@@ -17,7 +17,10 @@ def lines(path: Path) -> Iterator[tuple[int, object]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogatepass"))
+        except UnicodeDecodeError as fault:
+            yield number, f"{path}:{number}: not UTF-8: {fault.reason}"
+            continue
         except (ValueError, RecursionError) as fault:
             yield number, f"{path}:{number}: not JSON: {fault}"
             continue

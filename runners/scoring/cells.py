@@ -5,18 +5,21 @@ Where upstream is wrong, the function says so, and takes ``upstream=True`` to re
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 Kind: TypeAlias = Literal["int", "float", "text"]
 MISSING = "nan"
 """What an empty cell is compared as."""
 DAYS = 31
+_BASE = datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+"""What is not said of a date is that of this one."""
+_DIGITS = 300
+"""Longer ones are no numbers to anybody."""
 _MISSING = frozenset({"", "#n/a", "n/a", "na", "nan", "null", "none", "<na>", "-nan"})
 _NUMBER = re.compile(r"[-+]?\d*\.\d+%?|[-+]?\d+\.?\d*%?")
 _INTEGER = re.compile(r"[-+]?\d+")
@@ -31,7 +34,8 @@ def column_name(name: str) -> str:
 
 def typed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Two columns as text. Empty cells become `MISSING`; where both hold numbers and one of them fractions, whole
-    numbers are written as such (``5`` as ``5.0``), so that a column is compared by value."""
+    numbers are written as such (``5`` as ``5.0``), and a column of whole numbers loses leading zeros: so that it is
+    compared by value."""
     kinds = {_kind(ours), _kind(theirs)}
     decimal = kinds == {"int", "float"}
     return [_cell(value, decimal, _kind(ours)) for value in ours], [
@@ -51,7 +55,9 @@ def _cell(cell: str, decimal: bool, kind: Kind) -> str:
     text = cell.strip()
     if text.lower() in _MISSING:
         return MISSING
-    return str(float(text)) if kind == "float" or (decimal and kind == "int") else text
+    if kind == "float" or (decimal and kind == "int"):
+        return str(float(text))
+    return str(int(text)) if kind == "int" and len(text) < _DIGITS else text
 
 
 def extract_number(text: str) -> str:
@@ -72,15 +78,26 @@ def norm_date(text: str) -> str:
 
 
 def date_of(text: str) -> datetime | None:
-    """A date in any of many languages; the first of the month where no day is given."""
+    """A date in any of many languages; the first of the month where no day is given, January where no month is.
+
+    Upstream fills in from the day on which it is run, takes ``1990s`` for seconds ago, an empty cell for August.
+    """
     import warnings
 
     import dateparser
 
+    if text.strip().lower() in _MISSING:
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found: datetime | None = dateparser.parse(
-            text, settings={"PREFER_DAY_OF_MONTH": "first", "RETURN_AS_TIMEZONE_AWARE": False}
+            text,
+            settings={
+                "PREFER_DAY_OF_MONTH": "first",
+                "RETURN_AS_TIMEZONE_AWARE": False,
+                "RELATIVE_BASE": _BASE,
+                "PARSERS": ["timestamp", "custom-formats", "absolute-time"],
+            },
         )
     return found
 
@@ -92,7 +109,7 @@ def exact_match(answer: str, gold: str) -> bool:
 
 def in_match(answer: str, gold: str) -> bool:
     """The answer stands in the gold. Upstream lets an empty answer stand everywhere: here it matches only nothing."""
-    return (bool(answer) and answer in gold) or answer == gold
+    return (answer not in ("", MISSING) and answer in gold) or answer == gold
 
 
 def url_match(answer: str, gold: str) -> bool:
@@ -152,6 +169,7 @@ def _hosts(text: str) -> frozenset[str]:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text.replace("%", "")) / (100 if "%" in text else 1)
+        value = float(text.replace("%", "")) / (100 if "%" in text else 1)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from agent.errors import AuthFailed, BackboneFault, ModelMissing
 from memory.ports import Completion
-from memory.records import Message, Request, Sampling, Usage
+from memory.records import Message, Request, Sampling, Usage, add_usage
 from runners.scoring.verdict import Verdict
 
 Grade: TypeAlias = Literal["correct", "incorrect", "ungraded"]
@@ -19,7 +19,7 @@ _NOTHING = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A grade and what it stands on. ``reason``: the judge's, or why there is no grade."""
+    """A grade and what it stands on. ``reason``: the judge's, or why there is no grade; ``usage``: of all its calls."""
 
     grade: Grade
     extracted: str = ""
@@ -55,16 +55,17 @@ class Judge:
     async def grade(self, prompt: str, parse: Parse) -> Judged:
         """One grade; a reply without a verdict is asked for once more. Raises AuthFailed and ModelMissing: no other
         answer can be graded either."""
-        said = ""
+        said, used = "", _NOTHING
         for _ in range(self._attempts):
             try:
                 said, usage = await self.ask(prompt)
             except (AuthFailed, ModelMissing):
                 raise
             except BackboneFault as fault:
-                return Judged("ungraded", reason=f"{type(fault).__name__}: {fault}")
+                return Judged("ungraded", reason=f"{type(fault).__name__}: {fault}", usage=used)
+            used = add_usage(used, usage)
             verdict = parse(said)
             if verdict is not None:
                 grade: Grade = "correct" if verdict.correct else "incorrect"
-                return Judged(grade, verdict.extracted, verdict.reason, verdict.confidence, usage)
-        return Judged("ungraded", reason=f"no verdict in {len(said)} characters of reply")
+                return Judged(grade, verdict.extracted, verdict.reason, verdict.confidence, used)
+        return Judged("ungraded", reason=f"no verdict in {len(said)} characters of reply", usage=used)

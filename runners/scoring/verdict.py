@@ -10,11 +10,13 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-_THINK = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
+_THINK = re.compile(r"\A.*</think>|<think>.*", re.DOTALL | re.IGNORECASE)
 _FIELD = r"^[\s>#*_\-`]*{name}[\s*_`]*[:：][\s*_`]*(.*)$"
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*[%％]?")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
-_ZH = re.compile(r"(不正确|正确|错误)")
+_OPENING = "'\"“”‘’[]()【】「」 "
+_YES_NO = re.compile(r"(yes|no)\b(?!-)(?P<rest>.*)", re.IGNORECASE)
+_ZH = re.compile(r"(不正确|正确|错误)(?![\w/|｜／])")
 NONE = frozenset({"none", "无", ""})
 """What stands for no extracted answer."""
 
@@ -32,11 +34,12 @@ class Verdict:
 def yes_no(text: str) -> Verdict | None:
     """The form of BrowseComp: ``extracted_final_answer``, ``reasoning``, ``correct: yes|no``, ``confidence``.
 
-    The last line that is a ``correct:`` counts; a word that merely begins with yes or no does not.
+    The last line that is a ``correct:`` counts; a word that merely begins with yes or no does not, nor does a line that
+    leaves both open, such as ``yes/no`` or the judge's own instructions.
     """
     said = spoken(text)
-    match = re.match(r"(yes|no)\b", field(said, "correct"), re.IGNORECASE)
-    if match is None:
+    match = _YES_NO.match(field(said, "correct").lstrip(_OPENING))
+    if match is None or _open(match["rest"]):
         return None
     return Verdict(
         correct=match[1].lower() == "yes",
@@ -49,7 +52,7 @@ def yes_no(text: str) -> Verdict | None:
 def conclusion(text: str) -> Verdict | None:
     """The form of xbench: ``最终答案``, ``解释``, ``结论: 正确|错误``."""
     said = spoken(text)
-    match = _ZH.match(field(said, "结论").strip("'\"“”‘’[]【】「」 "))
+    match = _ZH.match(field(said, "结论").lstrip(_OPENING))
     if match is None:
         return None
     return Verdict(match[1] == "正确", _answer(field(said, "最终答案")), field(said, "解释"))
@@ -88,6 +91,12 @@ def percent(text: str) -> float | None:
 def spoken(text: str) -> str:
     """A reply without what its model only thought."""
     return _THINK.sub("", text)
+
+
+def _open(rest: str) -> bool:
+    """Whether what follows a verdict is no explanation, set off by a comma or the like, and names a verdict again."""
+    set_off = rest.lstrip(_OPENING + "*_`")[:1] in tuple(".,;:!—–-。，；")
+    return not set_off and any(word.lower() in ("yes", "no") for word in _WORD.findall(rest))
 
 
 def _answer(text: str) -> str:

@@ -40,6 +40,16 @@ async def test_reads_what_was_attached_and_nothing_else(tmp_path: Path) -> None:
     await tool.aclose()
 
 
+async def test_a_link_keeps_its_name(tmp_path: Path) -> None:
+    """As in the cache of a model hub, where contents are named by their hash."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "0abc12").write_text("name,age\nAnna,31\n")
+    (tmp_path / "a.csv").symlink_to(tmp_path / "blobs" / "0abc12")
+    tool = ParseFileTool([tmp_path / "a.csv"])
+    assert (await tool.run(FileArguments(file="a.csv"), CALL)).text == "a.csv (whole file)\n\nname,age\nAnna,31"
+    await tool.aclose()
+
+
 def test_the_schema_names_the_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x")
     properties = spec(ParseFileTool([tmp_path / "a.csv"])).parameters["properties"]

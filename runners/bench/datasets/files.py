@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -19,9 +20,9 @@ csv.field_size_limit(1 << 24)
 
 
 def find_file(path: Path, names: Sequence[str]) -> Path:
-    """``path`` itself when it is a file, else the first of ``names`` (glob patterns) in that folder or below.
+    """``path`` itself when it is a file, else what the first of ``names`` (glob patterns) finds there or below.
 
-    Raises UsageFault.
+    Raises UsageFault, also where that is more than one file.
     """
     if path.is_file():
         return path
@@ -29,6 +30,9 @@ def find_file(path: Path, names: Sequence[str]) -> Path:
         raise UsageFault(f"--data {path}: no such file or folder")
     for name in names:
         found = sorted(path.glob(name)) or sorted(path.glob(f"**/{name}"))
+        if len(found) > 1:
+            few = ", ".join(str(file.relative_to(path)) for file in found[:3])
+            raise UsageFault(f"--data {path}: {len(found)} files could be meant: {few}", hint="name one: --data FILE")
         if found:
             return found[0]
     raise UsageFault(f"--data {path}: none of {', '.join(names)} is in it")
@@ -55,9 +59,15 @@ def read_rows(path: Path, required: Sequence[str]) -> list[Row]:
 
 
 def text_of(row: Row, column: str, where: str, *, empty: bool = False) -> str:
-    """A cell as text. Raises UsageFault, naming the row, for none (unless it may be empty)."""
+    """A cell as text. Raises UsageFault, naming the row, for none (unless it may be empty) or no text."""
     value = row.get(column)
     text = "" if value is None else str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageFault(f"{where}: {column} holds half a character (a lone surrogate)") from None
+    if isinstance(value, list | dict):
+        raise UsageFault(f"{where}: {column} is no text")
     if not text.strip() and not empty:
         raise UsageFault(f"{where}: {column} is empty")
     return text
@@ -68,18 +78,19 @@ def hash_files(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         try:
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+                while piece := file.read(1 << 20):
+                    digest.update(piece)
         except OSError as fault:
             raise UsageFault(f"{path}: cannot be read: {fault.strerror or fault}") from fault
-        digest.update(f"{path.name} {len(data)}\n".encode())
-        digest.update(data)
     return digest.hexdigest()
 
 
 def distinct(ids: Sequence[str], path: Path) -> None:
     """Raises UsageFault when an id stands twice: results are kept by it."""
     if len(set(ids)) < len(ids):
-        twice = next(name for at, name in enumerate(ids) if name in ids[:at])
+        twice, _ = Counter(ids).most_common(1)[0]
         raise UsageFault(f"{path}: the id {twice} stands twice")
 
 
@@ -105,9 +116,14 @@ def _json(path: Path) -> list[Row]:
 def _csv(path: Path) -> list[Row]:
     try:
         text = content(path).decode("utf-8-sig")
-        return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        rows: list[Row] = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as fault:
         raise UsageFault(f"{path}: not a CSV file in UTF-8: {fault}") from fault
+    # that is where the reader puts cells that have no column
+    wide = next((at for at, row in enumerate(rows, 1) if None in row), None)
+    if wide is not None:
+        raise UsageFault(f"{path}: row {wide}: more cells than columns")
+    return rows
 
 
 def _xlsx(path: Path) -> list[Row]:

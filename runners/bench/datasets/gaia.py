@@ -15,6 +15,8 @@ from runners.errors import UsageFault
 from runners.scoring.gaia import quasi_exact
 
 DUMMY = "0-0-0-0-0"
+_LONGEST = 255
+"""Bytes of a file name."""
 _COLUMNS = ("task_id", "Question", "Level", "Final answer", "file_name")
 
 
@@ -25,8 +27,13 @@ def load(path: Path, options: Options) -> Dataset:
     for at, row in enumerate(read_rows(file, _COLUMNS), 1):
         if row.get("task_id") == DUMMY or not _wanted(row, options):
             continue
-        task = _task(row, file, f"{file}: row {at}")
-        missing += [name for name in task.files if not Path(name).is_file()]
+        where = f"{file}: row {at}"
+        task = _task(row, file, where)
+        for name in task.files:
+            if Path(name).is_file():
+                _expect_beside(Path(name), file, where)
+            else:
+                missing.append(name)
         tasks.append(task)
     if missing:
         raise UsageFault(
@@ -47,6 +54,15 @@ def _wanted(row: Row, options: Options) -> bool:
     return not options.get("subset") or str(row.get("task_id")) in _subset(options["subset"])
 
 
+def _expect_beside(attached: Path, table: Path, where: str) -> None:
+    """A link may not lead out of the table's folder. A hub's cache links both into one folder of contents."""
+    target = attached.resolve()
+    if not any(target.is_relative_to(root) for root in (table.parent.resolve(), table.resolve().parent)):
+        raise UsageFault(
+            f"{where}: {attached.name} is a link to {target}, outside of the data", hint="put the file itself there"
+        )
+
+
 def _subset(name: str) -> frozenset[str]:
     try:
         return frozenset(Path(name).read_text("utf-8").split())
@@ -58,15 +74,16 @@ def _task(row: Row, file: Path, where: str) -> Task:
     question = text_of(row, "Question", where)
     gold = text_of(row, "Final answer", where, empty=True)
     name = text_of(row, "file_name", where, empty=True).strip()
-    if name and Path(name).name != name:
-        raise UsageFault(f"{where}: file_name must be the name of a file beside the table, not {name!r}")
+    if name and (Path(name).name != name or "\0" in name or len(name.encode()) > _LONGEST):
+        raise UsageFault(f"{where}: file_name must be the name of a file beside the table, not {name[:80]!r}")
     return Task(
         id=text_of(row, "task_id", where),
         question=question,
         prompt=final(question),
         golds=(gold,) if gold and gold != "?" else (),
         strata=(f"level {text_of(row, 'Level', where)}", "with file" if name else "text only"),
-        files=(str((file.parent / name).resolve()),) if name else (),
+        # not resolved: in a hub's cache it is a link, and only the link has the name and its ending
+        files=(str((file.parent / name).absolute()),) if name else (),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from runners.bench.datasets.files import Row, distinct, find_file, hash_files, read_rows, text_of
 from runners.bench.forms import ENGLISH, after, final, loosely_exact
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
+from runners.errors import UsageFault
 
 _BUCKETS = ("type", "difficulty_level", "domain", "lang")
 
@@ -30,7 +31,10 @@ def _task(row: Row, where: str, rooted: bool) -> Task:
     question, root = text_of(row, "question", where), text_of(row, "root_url", where)
     info = row.get("info") or {}
     if isinstance(info, str):
-        info = json.loads(info)
+        try:
+            info = json.loads(info)
+        except ValueError as fault:
+            raise UsageFault(f"{where}: info: not JSON: {fault}") from fault
     buckets = info if isinstance(info, dict) else {}
     asked = f"{question}\nStart at {root}" if rooted else question
     return Task(

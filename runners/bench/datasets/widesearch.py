@@ -6,6 +6,7 @@ Data: ``widesearch.jsonl`` (instance_id, query, language, evaluation {required, 
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +48,7 @@ def load(path: Path, options: Options) -> Dataset:
         name = text_of(row, "instance_id", where)
         if Path(name).name != name:
             raise UsageFault(f"{where}: instance_id {name!r} is no file name")
-        gold = find_file(file.parent, (f"{name}.csv",))
+        gold = find_file(file.parent, (f"{glob.escape(name)}.csv",))
         tasks.append(_task(row, name, gold, where))
         golds.append(gold)
     if not tasks:

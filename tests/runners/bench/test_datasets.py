@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
 from runners.bench.cipher import decrypt, encrypt, seal, sha_key, unseal
+from runners.bench.datasets.files import distinct
 from runners.bench.datasets.registry import benchmark, load
-from runners.bench.secrecy import expect_no_leak, scan
+from runners.bench.secrecy import _BLOCK, expect_no_leak, scan
 from runners.bench.tasks import Answered, Dataset
+from runners.bench.trajectories import safe
 from runners.errors import UsageFault
 from tests.runners.bench import made
 
@@ -43,7 +46,7 @@ def test_published_files_decrypt_in_memory(
         expect_no_leak([tmp_path], dataset.tasks)
 
 
-@pytest.mark.parametrize("form", ["utf-8", "utf-16-le", "json", "piece"])
+@pytest.mark.parametrize("form", ["utf-8", "utf-16-le", "json", "address", "query", "piece"])
 def test_the_scan_finds_a_question_however_it_stands(tmp_path: Path, form: str) -> None:
     dataset = opened("browsecomp", made.browsecomp(tmp_path / "data" / "browse.csv"))
     question = dataset.tasks[0].question
@@ -52,12 +55,24 @@ def test_the_scan_finds_a_question_however_it_stands(tmp_path: Path, form: str) 
         "utf-8": question.encode(),
         "utf-16-le": question.encode("utf-16-le"),
         "json": json.dumps({"q": question}).encode(),
-        "piece": b"\x00\xff" + question[11:75].encode() + b"\x00",
+        "address": b"http://find/" + quote(question, safe="").encode(),
+        "query": b"http://find/?q=" + quote_plus(question).encode(),
+        "piece": b"\x00\xff" + question[11:60].encode() + b"\x00",
     }[form]
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "some.bin").write_bytes(data)
     (leak,) = scan([tmp_path], dataset.tasks)
     assert (leak.path.name, leak.task, leak.what) == ("some.bin", "0", "question")
+
+
+@pytest.mark.parametrize("at", [-40, -2, -1, 0, 1])
+def test_the_scan_finds_a_question_across_its_blocks(tmp_path: Path, at: int) -> None:
+    dataset = opened("browsecomp", made.browsecomp(tmp_path / "data" / "browse.csv"))
+    data = bytearray(_BLOCK + 1000)
+    said = dataset.tasks[1].question.encode()
+    data[_BLOCK + at : _BLOCK + at + len(said)] = said
+    (tmp_path / "large.bin").write_bytes(data)
+    assert [leak.task for leak in scan([tmp_path / "large.bin"], dataset.tasks)] == ["1"]
 
 
 def test_ciphers() -> None:
@@ -135,9 +150,96 @@ def test_an_attachment_outside_the_folder_is_refused(tmp_path: Path) -> None:
         opened("gaia", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["..", "a\0b", "x" * 300, ["a.csv"], "/etc/passwd"])
+def test_file_names_that_are_none(tmp_path: Path, name: object) -> None:
+    row = {"task_id": "a", "Question": "q", "Level": 1, "Final answer": "x", "file_name": name}
+    made.write_lines(tmp_path / "metadata.jsonl", [row])
+    with pytest.raises(UsageFault, match=r"row 1: file_name|attachments are missing"):
+        opened("gaia", tmp_path)
+
+
+def test_an_attachment_in_the_cache_of_a_hub_keeps_its_name(tmp_path: Path) -> None:
+    """There, contents are named by their hash, and linked to from a folder for each revision."""
+    folder, blobs = made.gaia(tmp_path / "snapshots"), tmp_path / "blobs"
+    blobs.mkdir()
+    for at, name in enumerate(("prices.csv", "metadata.jsonl")):
+        (folder / name).rename(blobs / f"0abc{at}")
+        (folder / name).symlink_to(Path("..") / "blobs" / f"0abc{at}")
+    assert opened("gaia", folder).tasks[0].files == (str(folder / "prices.csv"),)
+
+
+def test_an_attachment_that_is_a_link_out_of_the_data_is_refused(tmp_path: Path) -> None:
+    folder = made.gaia(tmp_path / "data")
+    (tmp_path / "secret.csv").write_text("x")
+    (folder / "prices.csv").unlink()
+    (folder / "prices.csv").symlink_to(tmp_path / "secret.csv")
+    with pytest.raises(UsageFault, match=r"row 2: prices\.csv is a link to .*secret\.csv, outside of the data"):
+        opened("gaia", folder)
+
+
+def test_two_files_that_could_be_meant_are_named(tmp_path: Path) -> None:
+    made.gaia(tmp_path / "test")
+    made.gaia(tmp_path / "validation")
+    with pytest.raises(UsageFault, match=r"2 files could be meant: test/metadata\.jsonl, validation/metadata\.jsonl"):
+        opened("gaia", tmp_path)
+    assert len(opened("gaia", tmp_path / "validation").tasks) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"q1"', "null", "row 2: id is empty"),
+        ('"q1"', '["x"]', "row 2: id is no text"),
+        ('"q1"', '"\\ud800"', "row 2: id holds half a character"),
+        ('"Borgund Andersen"', "null", "row 2: answer is empty"),
+        ('["p1"]', "null", "row 2: aliases and supporting_pages must be lists"),
+    ],
+)
+def test_cells_that_are_no_text(tmp_path: Path, old: str, new: str, said: str) -> None:
+    folder = made.multihop(tmp_path)
+    text = (folder / "questions.jsonl").read_text()
+    assert old in text
+    (folder / "questions.jsonl").write_text(text.replace(old, new))
+    with pytest.raises(UsageFault, match=said):
+        opened("multihop", folder)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "utf-16"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    """A byte order mark and CRLF are read over; UTF-16 is named."""
+    folder = made.multihop(tmp_path)
+    text = (folder / "questions.jsonl").read_text().replace("\n", "\r\n")
+    (folder / "questions.jsonl").write_bytes(text.encode(encoding))
+    if encoding == "utf-16":
+        with pytest.raises(UsageFault, match=r"questions\.jsonl:1: not UTF-8"):
+            opened("multihop", folder)
+    else:
+        assert len(opened("multihop", folder).tasks) == 4
+
+
+def test_names_of_folders_are_never_shared() -> None:
+    names = ["a", "_a", "a/b", "a b", "..", "", "x" * 120, "x" * 121, "x" * 122, "研究" * 30 + "一", "研究" * 30 + "二"]
+    made_of = [safe(name) for name in names]
+    assert len(set(made_of)) == len(names)
+    assert max(map(len, made_of)) <= 121
+    assert all(name.isascii() and "/" not in name and name not in ("", ".", "..") for name in made_of)
+
+
+def test_a_hundred_thousand_rows_with_one_id_twice_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageFault, match="the id 7 stands twice"):
+        distinct([*map(str, range(100_000)), "7"], tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "file", "text", "said"),
     [
+        ("browsecomp", "b.csv", "problem,answer,canary\nx,y,c,more\n", "row 1: more cells than columns"),
+        (
+            "webwalkerqa",
+            "w.jsonl",
+            '{"question": "q", "answer": "a", "root_url": "u", "info": "{"}',
+            "row 1: info: not JSON",
+        ),
         ("gaia", "metadata.jsonl", '{"task_id": "a", "question": "?"}\n', "wrong columns: Question, Level"),
         ("gaia", "metadata.jsonl", "", "no rows"),
         ("gaia", "metadata.jsonl", "{oops\n", "metadata.jsonl:1: not JSON"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from agent.errors import Status
 from memory.records import Usage
 from runners.bench.datasets.registry import BENCHMARKS, benchmark, load
 from runners.bench.figures import draw
-from runners.bench.render import grids, markdown, page, tables_of
+from runners.bench.render import grids, markdown, page, show, tables_of
 from runners.bench.report import BenchReport, EffortRow, PairRow, RepeatRow, ScoreRow, pass_at, report, to_json
 from runners.bench.results import Results
 from runners.bench.rows import RunPlan, TrialRow, Variant
@@ -138,6 +138,9 @@ def test_figures(tmp_path: Path) -> None:
     assert {path.stem for path in drawn} == {"scores", "differences", "score-context", "pass-at-k"}
     assert all(path.stat().st_size > 1000 for path in drawn)
     assert "<svg" in page(reported(tmp_path / "out"), drawn)
+    whole = reported(tmp_path / "out")
+    dollars = replace(whole, scores=tuple(replace(s, policy=rf"$\frac$ {s.policy}") for s in whole.scores))
+    assert draw(dollars, tmp_path / "more")
 
 
 def test_runs_side_by_side(command: Command, tmp_path: Path) -> None:
@@ -157,6 +160,28 @@ def test_runs_side_by_side(command: Command, tmp_path: Path) -> None:
         p for p in ended.report["pairs"] if (p["policy"], p["measure"], p["stratum"]) == ("other/pace", "f1", "all")
     ]
     assert [p["value"] for p in same] == [0.0]
+
+
+def test_runs_in_folders_of_one_name_are_told_apart(command: Command, tmp_path: Path) -> None:
+    first, second = recorded(tmp_path / "a"), recorded(tmp_path / "b", rollouts=2)
+    report = command("bench", "compare", str(first), str(second)).report
+    scores = {s["policy"]: s["value"] for s in report["scores"] if (s["measure"], s["stratum"]) == ("f1", "all")}
+    assert scores == {"a/out/react": 0.25, "a/out/pace": 0.5, "b/out/react": 0.125, "b/out/pace": 0.25}
+    twice = command("bench", "compare", str(first), str(tmp_path / "b" / ".." / "a" / "out"), report=False)
+    assert (twice.code, "the same run stands twice" in twice.error) == (2, True)
+
+
+def test_names_out_of_the_data_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not as markup of a terminal, of Markdown or of HTML, nor as a formula."""
+    hostile = "[/b] <script>x</script> | $a$ $\\frac$"
+    whole = reported(recorded(tmp_path))
+    odd = replace(
+        whole, scores=tuple(replace(s, stratum=hostile if s.stratum == "made" else s.stratum) for s in whole.scores)
+    )
+    show(odd)
+    assert "[/b]" in capsys.readouterr().out
+    assert "| policy | [/b] &lt;script>x&lt;/script> \\| $a$" in markdown(odd)
+    assert "<script>" not in page(odd)
 
 
 def test_nothing_to_report(command: Command, tmp_path: Path) -> None:

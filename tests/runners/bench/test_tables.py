@@ -97,12 +97,16 @@ def test_a_key_counts_once() -> None:
         ("exact_match", "Oslo ", "oslo", None, False),
         ("in_match", "Oslo", "Oslo, Norway", None, True),
         ("in_match", "", "Oslo", None, False),
+        ("in_match", "nan", "Finance and Nantes", None, False),  # an empty cell
+        ("in_match", "nan", "nan", None, True),
         ("in_match", "Bergen", "Oslo", None, False),
         ("number_near", "105", "100", 0.05, True),
         ("number_near", "106", "100", 0.05, False),
         ("number_near", "50%", "0.5", 0.0, True),
         ("number_near", "NULL", "NULL", 0.1, True),
         ("number_near", "NULL", "3", 0.1, False),
+        ("number_near", "nan", "nan", 0.1, True),
+        ("number_near", "nan", "3", 0.1, False),
         ("url_match", "https://a.example/x", "http://a.example/y", None, True),
         ("url_match", "https://a.example https://b.example", "https://a.example", None, False),
         ("url_match", "none", "n/a", None, False),
@@ -111,6 +115,13 @@ def test_a_key_counts_once() -> None:
         ("date_near", "2020年5月1日", "1 June 2020", None, True),
         ("date_near", "2020-05-01", "2020-06-02", None, False),
         ("date_near", "soon", "2020-06-02", None, False),
+        # upstream these depend on the day on which they are compared
+        ("date_near", "2020", "2020-01-20", None, True),
+        ("date_near", "2020", "2020-11-20", None, False),
+        ("date_near", "1990s", "1980s", None, False),
+        ("date_near", "yesterday", "today", None, False),
+        ("date_near", "nan", "August", None, False),  # an empty cell
+        ("date_near", "nan", "nan", None, True),
         ("llm_judge", "The Sea*", "thesea", None, True),
     ],
 )
@@ -126,6 +137,9 @@ def test_preprocessing() -> None:
     assert cells.norm_date("5 May 2020") == "2020-05-05"
     assert cells.norm_date("soon") == "soon"
     assert cells.typed(["5", ""], ["5.0", "x"]) == (["5.0", "nan"], ["5.0", "x"])
+    assert cells.typed(["007", "+5"], ["7", "5"]) == (["7", "5"], ["7", "5"])
+    assert cells.typed(["007", "x"], ["7", "5"]) == (["007", "x"], ["7", "5"])
+    assert cells.typed(["9" * 5000], ["9" * 5000])[0] == ["9" * 5000]
     assert cells.typed(["5", "7"], ["5.0", "7.25"]) == (["5.0", "7.0"], ["5.0", "7.25"])
     assert cells.typed(["N/A"], ["-"]) == (["nan"], ["-"])
 
@@ -167,6 +181,14 @@ async def test_a_dead_judge_leaves_a_floor_and_says_so() -> None:
         Judge(ScriptedBackbone(["well", "```json\n[1]\n```"])), JUDGED, TOLD.replace("Place", "Town")
     )
     assert silent.failures
+
+
+@pytest.mark.parametrize("said", ['{"idx_0": 1}', '{"idx_0": 1, "idx_1": "maybe"}', '{"idx_0": 1, "idx_1": null}'])
+async def test_a_cell_without_a_verdict_is_ungraded(said: str) -> None:
+    judge = Judge(ScriptedBackbone([f"```json\n{said}\n```"]))
+    grade = await grade_table(judge, JUDGED, TOLD.replace("Place", "Town").replace("Alvik town", "Alvik"))
+    assert grade.failures == ["no verdict on 1 of 2 cells"]
+    assert grade.measures["item_f1"] == 0.75
 
 
 def widesearch(folder: Path, **evaluation: Any) -> Path:

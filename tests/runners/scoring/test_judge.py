@@ -32,6 +32,17 @@ async def test_a_judge_without_a_verdict_is_asked_again_and_then_leaves_it_ungra
     assert (silent.grade, silent.score) == ("ungraded", 0)
 
 
+async def test_every_call_of_a_judge_is_paid_for() -> None:
+    usage = Usage(input_total=9, output=2, cost=0.5)
+    late = await Judge(ScriptedBackbone([Reply("hm", usage=usage), Reply("correct: no", usage=usage)])).grade(
+        "…", yes_no
+    )
+    silent = await Judge(ScriptedBackbone([Reply("hm", usage=usage)] * 2)).grade("…", yes_no)
+    died = await Judge(ScriptedBackbone([Reply("hm", usage=usage), Unavailable("gone")])).grade("…", yes_no)
+    assert [each.grade for each in (late, silent, died)] == ["incorrect", "ungraded", "ungraded"]
+    assert [each.usage.cost for each in (late, silent, died)] == [1.0, 1.0, 0.5]
+
+
 async def test_a_dead_judge() -> None:
     judged = await Judge(ScriptedBackbone([Unavailable("connection refused")])).grade("…", yes_no)
     assert judged.grade == "ungraded"

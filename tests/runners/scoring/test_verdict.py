@@ -25,9 +25,34 @@ def test_browsecomp(word: str, correct: bool) -> None:
     assert (verdict.extracted, verdict.confidence) == ("Oslo", 85)
 
 
-@pytest.mark.parametrize("said", ["", "I cannot say.", "correct: maybe", "correct: nothing like it", "incorrect: yes"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "I cannot say.",
+        "correct: maybe",
+        "correct: nothing like it",
+        "correct: no-one knows",
+        "incorrect: yes",
+        # both left open: the form handed back
+        "correct: yes/no",
+        "correct: yes or no",
+        "correct: [yes|no]",
+        "correct: yes when both say the same, no in every other case",
+    ],
+)
 def test_no_verdict_in_it(said: str) -> None:
     assert yes_no(said) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "correct"),
+    [("yes, there is no difference", True), ("no because Oslo is", False), ('"yes"', True), ("[no]", False)],
+)
+def test_a_verdict_may_be_quoted_or_explained(word: str, correct: bool) -> None:
+    verdict = yes_no(f"correct: {word}\nconfidence: 9%")
+    assert verdict is not None
+    assert verdict.correct is correct
 
 
 def test_markdown_around_the_fields() -> None:
@@ -42,6 +67,9 @@ def test_what_was_only_thought_is_no_verdict() -> None:
     assert verdict is not None
     assert not verdict.correct
     assert yes_no("<think>correct: yes") is None
+    # templates that open the thought themselves leave its end alone in the reply
+    assert yes_no("so correct: yes?\ncorrect: yes\n</think>I cannot say.") is None
+    assert yes_no("hm\n</think>correct: yes") is not None
 
 
 @pytest.mark.parametrize(
@@ -61,8 +89,18 @@ def test_xbench(said: str, correct: bool) -> None:
     assert verdict.correct is correct
 
 
-def test_xbench_without_a_conclusion() -> None:
-    assert conclusion("最终答案: 北京, 正确") is None
+@pytest.mark.parametrize(
+    "said",
+    [
+        "最终答案: 北京, 正确",
+        "结论: 正确答案是上海，回答错误",
+        "结论: 正确/错误",
+        "结论: 正确或错误",
+        "结论: 正确与否无法判断",
+    ],
+)
+def test_xbench_without_a_conclusion(said: str) -> None:
+    assert conclusion(said) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""What a run is given by mistake: told in one line, with what to do, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from runners.devserver.model_server import ModelServer
+from tests.runners.bench import made
+from tests.runners.command import Command
+
+
+def test_ids_as_a_long_list_and_as_a_file(command: Command, tmp_path: Path) -> None:
+    data = made.multihop(tmp_path / "data", 100)
+    run = ("bench", "run", "multihop", "--data", str(data), "-q", "--max-seconds", "0")
+    names = [f"q{at}" for at in range(100)]
+    assert len(",".join(names)) > 255  # no file may have such a name
+    assert command(*run, "--out", str(tmp_path / "a"), "--ids", ",".join(names)).report["planned"] == 100
+    (tmp_path / "ids.txt").write_text("\n".join(names[:7]))
+    assert command(*run, "--out", str(tmp_path / "b"), "--ids", str(tmp_path / "ids.txt")).report["planned"] == 7
+    (tmp_path / "ids.txt").write_bytes("q1".encode("utf-16"))
+    ended = command(*run, "--out", str(tmp_path / "c"), "--ids", str(tmp_path / "ids.txt"), report=False)
+    assert (ended.code, "cannot be read as a list of ids" in ended.error) == (2, True)
+
+
+def test_ids_that_begin_alike_have_sessions_of_their_own(command: Command, tmp_path: Path) -> None:
+    """Long, in any script, with slashes: one session must never answer for another question."""
+    data = made.multihop(tmp_path / "data", 4)
+    ids = ["研究" * 30 + "一", "研究" * 30 + "二", "a/../../b", "x" * 300]
+    rows = [json.loads(line) for line in (data / "questions.jsonl").read_text().splitlines()]
+    made.write_lines(data / "questions.jsonl", [{**row, "id": name} for row, name in zip(rows, ids, strict=True)])
+    answers = {str(row["question"]): str(row["answer"]) for row in rows}
+    with ModelServer(made.Answering(answers)) as server:
+        served = ("--backbone", str(made.backbone(tmp_path, server.url)), "--concurrency", "1")
+        ended = command("bench", "run", "multihop", "--data", str(data), "--out", str(tmp_path / "out"), "-q", *served)
+    assert (ended.code, ended.report["scores"]) == (0, {"pace": 1.0})
+    assert [row["task"] for row in made.rows_of(tmp_path / "out")] == ids
+    assert len(list((tmp_path / "out" / "sessions" / "pace").iterdir())) == 4
