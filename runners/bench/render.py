@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from runners.bench.report import BenchReport, EffortRow, PairRow, RepeatRow, ScoreRow
+from runners.bench.report import BenchReport, EffortRow, PairRow, RepeatRow, ScoreRow, WorkerRow
 from runners.bench.tally import ALL
 from runners.errors import UsageFault
 
@@ -31,8 +31,8 @@ class Grid:
 
 
 def grids(made: BenchReport) -> list[Grid]:
-    """Scores, rows by type, differences, repeats, effort; empty ones left out."""
-    found = [_scores(made), _strata(made), _pairs(made), _repeats(made), _effort(made), _ends(made)]
+    """Scores, rows by type, differences, repeats, effort, workers; empty ones left out."""
+    found = [_scores(made), _strata(made), _pairs(made), _repeats(made), _effort(made), _ends(made), _workers(made)]
     return [grid for grid in found if grid.rows]
 
 
@@ -82,6 +82,7 @@ def tables_of(made: BenchReport) -> dict[str, str]:
         ("pairs.csv", PairRow, made.pairs),
         ("repeats.csv", RepeatRow, made.repeats),
         ("efforts.csv", EffortRow, made.efforts),
+        ("workers.csv", WorkerRow, made.workers),
     ]
     found = {}
     for name, kind, rows in kinds:
@@ -197,6 +198,21 @@ def _ends(made: BenchReport) -> Grid:
     ]
     head = ("policy", *map(_words, names), "without result", "ungraded", "unsupported attachments")
     return Grid("How trials ended", head, tuple(rows))
+
+
+def _workers(made: BenchReport) -> Grid:
+    rows = [
+        (
+            row.worker,
+            str(row.trials),
+            str(row.without_result),
+            f"{row.steps:,}",
+            _money(row.cost),
+            f"{row.seconds:,.1f}",
+        )
+        for row in made.workers
+    ]
+    return Grid("Workers", ("worker", "trials", "without result", "steps", "$", "s"), tuple(rows))
 
 
 def _labels(made: BenchReport) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 from math import comb
 from statistics import fmean
 
@@ -93,6 +94,18 @@ class EffortRow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """What one worker of a cluster did, over all policies. ``seconds``: at work on its trials, sums."""
+
+    worker: str
+    trials: int
+    without_result: int
+    steps: int
+    cost: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class BenchReport:
     """One report."""
 
@@ -108,6 +121,8 @@ class BenchReport:
     pairs: tuple[PairRow, ...]
     repeats: tuple[RepeatRow, ...]
     efforts: tuple[EffortRow, ...]
+    workers: tuple[WorkerRow, ...] = ()
+    """None where one process ran everything."""
 
 
 def report(tally: Tally, baseline: str = "", seed: int = 0) -> BenchReport:
@@ -130,6 +145,7 @@ def report(tally: Tally, baseline: str = "", seed: int = 0) -> BenchReport:
         pairs=tuple(_pairs(tally, there, base, seed)),
         repeats=tuple(row for each in there for row in _repeats(tally, each)),
         efforts=tuple(_effort(tally, each) for each in there),
+        workers=tuple(_workers(row for each in there for row in each.rows)),
     )
 
 
@@ -204,11 +220,8 @@ def pass_at(k: int, n: int, right: int) -> float:
 
 def _effort(tally: Tally, trials: Trials) -> EffortRow:
     rows = trials.rows
-    usage, judged = Usage(), Usage()
-    for row in rows:
-        usage = add_usage(usage, row.usage)
-    for grade in trials.grades.values():
-        judged = add_usage(judged, grade.usage)
+    usage = reduce(add_usage, (row.usage for row in rows))
+    judged = reduce(add_usage, (grade.usage for grade in trials.grades.values()), Usage())
     calls, context = sum(row.tool_calls for row in rows), sum(row.context_tokens for row in rows)
     return EffortRow(
         policy=trials.label,
@@ -235,6 +248,24 @@ def _effort(tally: Tally, trials: Trials) -> EffortRow:
         seconds=fmean(row.seconds for row in rows),
         calibration_error=_calibration(tally, trials, rows),
     )
+
+
+def _workers(rows: Iterable[TrialRow]) -> list[WorkerRow]:
+    mine: dict[str, list[TrialRow]] = {}
+    for row in rows:
+        if row.worker:
+            mine.setdefault(row.worker, []).append(row)
+    return [
+        WorkerRow(
+            worker=worker,
+            trials=len(ran),
+            without_result=sum(not row.finished for row in ran),
+            steps=sum(row.steps for row in ran),
+            cost=reduce(add_usage, (row.usage for row in ran)).cost,
+            seconds=sum(row.seconds for row in ran),
+        )
+        for worker, ran in sorted(mine.items())
+    ]
 
 
 def _calibration(tally: Tally, trials: Trials, rows: Sequence[TrialRow]) -> float | None:

@@ -171,6 +171,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         turn = self.server.owner.take(WireRequest(wire, path, headers, body))
+        if turn.delay_s and self.server.stopping.wait(turn.delay_s):
+            self.close_connection = True
+            return
         self._answer(turn, payload(turn, wire, self.server.owner.model, stream=body.get("stream") is True), body)
 
     def log_message(self, format: str, *args: object) -> None:

@@ -65,6 +65,7 @@ class _Line(BaseModel):
     retry_after: str = ""
     cut_after: int | None = Field(default=None, ge=0)
     hang_after: int | None = Field(default=None, ge=0)
+    delay_s: float = Field(default=0.0, ge=0)
     drip_s: float = Field(default=0.0, ge=0)
     end: bool = True
 
@@ -186,6 +187,7 @@ def _turn(line: _Line) -> Turn:
         retry_after=line.retry_after,
         cut_after=line.cut_after,
         hang_after=line.hang_after,
+        delay_s=line.delay_s,
         drip_s=line.drip_s,
         end=line.end,
     )

@@ -25,10 +25,10 @@ class Turn:
 
     ``status`` >= 400 answers with an error body (``error``, ``error_type``); with status 200 an ``error`` is an error
     event in the stream, after the text. ``retry_after``: the header, verbatim. ``cut_after``: the connection closes
-    after so many bytes of the body; ``hang_after``: nothing more comes until the client leaves. ``drip_s``: seconds
-    between single bytes. ``chunked`` False frames the body by closing the connection, so that a cut looks like an end.
-    ``end`` False leaves out finish reason and end marker. ``body``: sent instead, whatever was asked. ``signature``:
-    what a provider signs, or encrypts, its reasoning with.
+    after so many bytes of the body; ``hang_after``: nothing more comes until the client leaves. ``delay_s``: seconds
+    before anything comes; ``drip_s``: between single bytes. ``chunked`` False frames the body by closing the
+    connection, so that a cut looks like an end. ``end`` False leaves out finish reason and end marker. ``body``: sent
+    instead, whatever was asked. ``signature``: what a provider signs, or encrypts, its reasoning with.
     """
 
     reply: Reply = _NOTHING
@@ -38,6 +38,7 @@ class Turn:
     retry_after: str = ""
     cut_after: int | None = None
     hang_after: int | None = None
+    delay_s: float = 0.0
     drip_s: float = 0.0
     chunked: bool = True
     end: bool = True

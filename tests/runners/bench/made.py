@@ -11,6 +11,7 @@ from typing import Any
 from memory.records import Reply, ToolCall, Usage
 from runners.bench.cipher import encrypt, sha_key
 from runners.devserver.model_server import ScriptedTurn, WireRequest
+from runners.devserver.wire import Turn
 
 TOWNS = ("Alvik", "Borgund", "Cedarholt", "Dunmoor", "Eskdale", "Farnby", "Grensund", "Holmfirth")
 
@@ -107,14 +108,19 @@ def texts_of(request: WireRequest) -> str:
 class Answering:
     """A model for a server: it searches once, or reads the attached file, then answers by its table.
 
-    ``asked``: the question of every call, in order.
+    ``delay``: seconds before each answer; ``asked``: the question of every call, in order.
     """
 
     def __init__(self, answers: Mapping[str, str], delay: float = 0.0) -> None:
         self.answers = answers
+        self.delay = delay
         self.asked: list[str] = []
 
     def __call__(self, request: WireRequest) -> ScriptedTurn:
+        reply = self._reply(request)
+        return Turn(reply, delay_s=self.delay) if self.delay else reply
+
+    def _reply(self, request: WireRequest) -> Reply:
         said = texts_of(request)
         question = next(question for question in self.answers if question in said)
         self.asked.append(question)
@@ -130,6 +136,11 @@ class Answering:
             else ToolCall("a", "search", {"queries": [question[-30:]]})
         )
         return Reply("I look.", tool_calls=(call,), stop_reason="tool_calls", usage=usage)
+
+
+def call(tool: str) -> tuple[ToolCall, ...]:
+    """One call, as a model makes it."""
+    return (ToolCall("a", tool, {"queries": ["lighthouse"]}),)
 
 
 def backbone(folder: Path, url: str) -> Path:

@@ -1,36 +1,169 @@
-"""Trials on a Ray cluster of two workers, started here. Needs the extra ``ray``."""
+"""Trials on a Ray cluster of two workers, started here. Needs the extra ``ray``.
+
+About a minute on two idle cores, two and a half on busy ones: most of it is Ray that starts.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
-import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory.store.sqlite import SqliteStore
+from runners.devserver.model_server import ModelServer, ScriptedTurn, WireRequest
+from runners.devserver.wire import Turn
 from tests.runners.bench import made
 from tests.runners.bench.test_kills import multihop_run, outcomes
-from tests.runners.command import ROOT, Command
+from tests.runners.command import Command
 
 pytest.importorskip("ray", reason="NO EXTRA: ray is not installed")
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
+RAY = ("--executor", "ray")
+VARIABLES = {"RAY_TMPDIR": "/tmp"}  # a socket's path is short
 
 
-@pytest.mark.nightly
-@pytest.mark.timeout(300)
-def test_two_workers_give_what_one_process_gives(command: Command, tmp_path: Path) -> None:
-    """The same results; a second run over them does nothing."""
+def questions(count: int) -> dict[str, str]:
+    return {f"Who built the lighthouse of {made.town(at)}?": f"{made.town(at)} Andersen" for at in range(count)}
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What it said, when it ended well."""
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err[-3000:]
+    return out
+
+
+class Hanging(made.Answering):
+    """Never answers the second call for some of the questions, the first time: a worker waits for it in mid-task.
+
+    ``held``: questions that wait, in order.
+    """
+
+    def __init__(self, answers: dict[str, str], hanging: Sequence[str]) -> None:
+        super().__init__(answers)
+        self.hanging = set(hanging)
+        self.held: list[str] = []
+
+    def __call__(self, request: WireRequest) -> ScriptedTurn:
+        reply = self._reply(request)
+        question = self.asked[-1]
+        if question in self.hanging and not reply.tool_calls:
+            self.hanging.remove(question)
+            self.held.append(question)
+            return Turn(reply, hang_after=0)
+        return reply
+
+
+def owner_of(folder: Path) -> int:
+    """The process that holds a session."""
+
+    async def ask() -> int:
+        async with await SqliteStore.open(folder / "session.sqlite", create=False, read_only=True) as store:
+            owner = await store.owner()
+        assert owner is not None
+        return owner.pid
+
+    return asyncio.run(ask())
+
+
+def until(true: Any, seconds: float = 120.0) -> None:
+    """Wait for a state."""
+    limit = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < limit, "it never came to that"
+        time.sleep(0.05)
+
+
+def test_workers_killed_in_mid_task(command: Command, tmp_path: Path) -> None:
+    """Three of twelve tasks lose their worker with -9. Each goes on from its last step: one call more, and no other."""
+    data, out, answers = made.multihop(tmp_path / "data", 12), tmp_path / "out", questions(12)
+    numbers = {question: at for at, question in enumerate(answers)}
+    with ModelServer(made.Answering(answers)) as server:
+        options = ("--backbone", str(made.backbone(tmp_path, server.url)), "-c", "python.enabled=false")
+        assert command(*multihop_run(data, tmp_path / "alone", *options)).code == 0
+    hanging = Hanging(answers, [question for question, at in numbers.items() if at in (1, 4, 9)])
+    with ModelServer(hanging) as server:
+        options = ("--backbone", str(made.backbone(tmp_path, server.url)), "-c", "python.enabled=false")
+        report = str(tmp_path / "r.json")
+        process = command.start(*multihop_run(data, out, *options, *RAY), "--json", report, variables=VARIABLES)
+        for nth in range(3):
+            until(lambda: len(hanging.held) > nth or process.poll() is not None)  # noqa: B023 - called at once
+            assert process.poll() is None, process.communicate()[1][-3000:]
+            pid = owner_of(out / "sessions" / "pace" / f"q{numbers[hanging.held[nth]]}-r1")
+            assert pid != process.pid
+            os.kill(pid, signal.SIGKILL)
+        ended(process)
+    told = json.loads(Path(report).read_text())
+    assert (told["done"], told["workers_lost"], told["stopped"]) == (12, 3, "")
+    rows = made.rows_of(out)
+    assert len(rows) == 12
+    assert outcomes(out) == outcomes(tmp_path / "alone")
+    assert Counter(Counter(hanging.asked).values()) == {2: 9, 3: 3}
+    assert {row["worker"].rpartition("/")[2] for row in rows} == {"1", "2"}
+    tables = command("bench", "report", str(out)).report["workers"]
+    assert [sum(table[name] for table in tables) for name in ("trials", "without_result", "steps")] == [12, 0, 24]
+
+
+def test_the_driver_killed_and_resumed(command: Command, tmp_path: Path) -> None:
+    """The driver dies with -9 in the middle, its cluster with it; another one gives what one process gives."""
     data, out = made.multihop(tmp_path / "data", 6), tmp_path / "out"
     policies = ("--policy", "react,pace")
     assert command(*multihop_run(data, tmp_path / "alone", *policies)).code == 0
-    environment = {**os.environ, "LONGSTRIDE_HOME": str(command.home), "PYTHONPATH": str(ROOT), "RAY_TMPDIR": "/tmp"}
-    ray = [sys.executable, "-m", "longstride", *multihop_run(data, out, *policies), "--executor", "ray"]
+    process = command.start(*multihop_run(data, out, *policies, *RAY), variables=VARIABLES)
+    results = out / "results.jsonl"
+    until(lambda: (results.exists() and results.read_text().count('"completed"') >= 3) or process.poll() is not None)
+    process.kill()
+    process.communicate()
+    before = made.rows_of(out)
+    assert 3 <= len(before) < 12
+    again = ("bench", "resume", str(out), "-q", "--concurrency", "2", *RAY)
     for _ in range(2):
-        ended = subprocess.run(
-            [*ray, "--json", str(tmp_path / "r.json")], env=environment, capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 0, ended.stderr[-3000:]
-        assert json.loads((tmp_path / "r.json").read_text())["done"] == 12
-    assert len(made.rows_of(out)) == 12
+        ended(command.start(*again, variables=VARIABLES))
+        after = made.rows_of(out)
+        assert after[: len(before)] == before
+        assert len(after) == 12
     assert outcomes(out) == outcomes(tmp_path / "alone")
+
+
+def test_two_workers_wait_for_a_model_nearly_twice_as_fast_as_one(command: Command, tmp_path: Path) -> None:
+    """Calls a second from when every worker has made its first: a worker that starts takes seconds of a processor."""
+    data, answers = made.multihop(tmp_path / "data", 8), questions(8)
+    rates = []
+    for workers in (1, 2):
+        calls: list[tuple[float, str]] = []
+
+        class Timed(made.Answering):
+            def __call__(self, request: WireRequest) -> ScriptedTurn:
+                turn = super().__call__(request)
+                calls.append((time.monotonic(), self.asked[-1]))  # noqa: B023 - used in this round only
+                return turn
+
+        with ModelServer(Timed(answers, delay=1.0)) as server:
+            options = ("--backbone", str(made.backbone(tmp_path, server.url)), "-c", "python.enabled=false")
+            run = multihop_run(data, tmp_path / f"out{workers}", *options, *RAY, "--concurrency", str(workers))
+            ended(command.start(*run, variables=VARIABLES))
+        asked = list(dict.fromkeys(question for _, question in calls))
+        begun = next(when for when, question in calls if question == asked[workers - 1])
+        counted = [when for when, _ in calls if when >= begun]
+        rates.append((len(counted) - workers) / (counted[-1] - counted[0]))
+    assert rates[1] >= 1.7 * rates[0], rates
+
+
+def test_what_would_stop_every_trial_is_one_line(command: Command, tmp_path: Path) -> None:
+    """A fault of a worker arrives as itself, not as Ray's traceback."""
+    data = made.multihop(tmp_path / "data", 2)
+    run = multihop_run(data, tmp_path / "out", "--backbone", "openai", *RAY)
+    process = command.start(*run, variables={**VARIABLES, "OPENAI_API_KEY": ""})
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2, err[-3000:]
+    (said,) = err.splitlines()
+    assert "OPENAI_API_KEY" in said

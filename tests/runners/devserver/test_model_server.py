@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 
 import httpx
@@ -69,6 +70,7 @@ def test_statuses_headers_and_drips() -> None:
         Turn(Reply("abc"), drip_s=0.0001),
         Turn(Reply("abc"), chunked=False),
         Turn(body=b"<html>", content_type="text/html"),
+        Turn(Reply("abc"), delay_s=0.2),
     ]
     with ModelServer(turns) as server:
         limited = post(server, "/v1/messages", {})
@@ -79,6 +81,9 @@ def test_statuses_headers_and_drips() -> None:
         assert dripped == closed
         assert dripped.count("event: ") == 8
         assert post(server, "/v1/chat/completions", {}).text == "<html>"
+        started = time.monotonic()
+        assert "abc" in post(server, "/v1/chat/completions", {}).text
+        assert time.monotonic() - started >= 0.2
 
 
 def test_a_cut_body_is_cut_where_it_was_told() -> None:

@@ -1,0 +1,202 @@
+"""How trials are dealt to workers, what happens when one dies, and limits over all that are at work at once.
+
+The workers of `work_off` are scripted here; those of Ray are in `test_ray`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.records import Reply, Usage
+from runners.bench.crew import TRIES, Placement, Sign, Strength, WorkerDied, shard_of, work_off
+from runners.bench.executors import LocalExecutor
+from runners.bench.harness import Job, run
+from runners.bench.planning import RunRequest, plan_run
+from runners.bench.progress import line
+from runners.bench.rows import TrialKey, TrialRow
+from runners.bench.standing import Progress, RunLimits
+from runners.bench.trial import Pulse, Tell, Trial
+from runners.devserver.model_server import ModelServer, ScriptedTurn, WireRequest
+from runners.devserver.wire import Turn
+from runners.environment import read_environment
+from runners.errors import UsageFault
+from tests.runners.bench import made
+from tests.runners.command import Command
+
+
+def trials(count: int, policies: Sequence[str] = ("pace",)) -> list[Trial]:
+    return [Trial(TrialKey(policy, f"q{at}", 1), "?", {}, "") for at in range(count) for policy in policies]
+
+
+@given(count=st.integers(0, 60), shards=st.integers(1, 9), order=st.data())
+def test_every_trial_is_taken_once_whoever_asks(count: int, shards: int, order: st.DataObject) -> None:
+    placement = Placement(trials(count, ("react", "pace")), shards)
+    taken: list[TrialKey] = []
+    while trial := placement.take(order.draw(st.integers(0, shards - 1))):
+        taken.append(trial.key)
+    assert len(placement) == 0
+    assert Counter(taken) == Counter(trial.key for trial in trials(count, ("react", "pace")))
+
+
+def test_the_policies_of_a_question_stay_together_and_in_order() -> None:
+    placement = Placement(trials(40, ("react", "pace")), 4)
+    mine = [trial.key for trial in iter(lambda: placement.take(2), None)]
+    own = [key for key in mine if shard_of(key, 4) == 2]
+    assert mine[: len(own)] == own
+    assert [key.policy for key in own] == ["react", "pace"] * (len(own) // 2)
+    numbers = [int(key.task[1:]) for key in own]
+    assert numbers == sorted(numbers)
+    # the rest was taken from the others, of each its last ones first
+    assert len(mine) == 80
+
+
+def test_a_shard_is_the_same_everywhere() -> None:
+    assert [shard_of(TrialKey("pace", f"q{at}", 1), 4) for at in range(8)] == [2, 1, 0, 3, 2, 1, 0, 3]
+
+
+@dataclass
+class Scripted:
+    """A worker that does what its script says of the n-th trial that it is given: ``done``, ``dies`` or ``waits``;
+    ``done`` after the end. ``joins``: whether it comes up at the n-th time, True after the end."""
+
+    name: str = "host/1"
+    script: Iterator[str] = field(default_factory=lambda: iter(()))
+    joins: Iterator[bool] = field(default_factory=lambda: iter(()))
+    given: list[str] = field(default_factory=list)
+    cancelled: int = 0
+
+    async def join(self) -> None:
+        if not next(self.joins, True):
+            raise WorkerDied("no such package")
+
+    async def run(self, trial: Trial, tell: Tell) -> TrialRow:
+        key = trial.key
+        self.given.append(key.task)
+        tell(Pulse(key, 1, Usage(cost=1.0)))
+        said = next(self.script, "done")
+        if said == "dies":
+            raise WorkerDied("killed")
+        if said == "waits":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled += 1
+        return TrialRow(key.policy, key.task, key.rollout, "completed")
+
+
+async def signs_of(workers: Sequence[Scripted], placement: Placement) -> list[Sign]:
+    async with asyncio.timeout(30):
+        return [sign async for sign in work_off(workers, placement)]
+
+
+def rows_in(signs: Iterable[Sign]) -> list[TrialRow]:
+    return [sign for sign in signs if isinstance(sign, TrialRow)]
+
+
+async def test_a_trial_whose_worker_died_is_run_again_and_nothing_twice() -> None:
+    workers = [Scripted("a/1", iter(["done", "dies", "done", "dies"])), Scripted("a/2", iter(["dies"]))]
+    signs = await signs_of(workers, Placement(trials(12), 2))
+    assert sorted(row.task for row in rows_in(signs)) == sorted(f"q{at}" for at in range(12))
+    assert {row.status for row in rows_in(signs)} == {"completed"}
+    assert {row.worker for row in rows_in(signs)} == {"a/1", "a/2"}
+    given = Counter(workers[0].given + workers[1].given)
+    assert sorted(given.values()) == [1] * 9 + [2] * 3
+    strengths = [sign for sign in signs if isinstance(sign, Strength)]
+    assert max(strength.present for strength in strengths) == 2
+    assert strengths[-1].lost == 3
+    # a trial with a result is not told of as under way again
+    ended: set[TrialKey] = set()
+    for sign in signs:
+        assert not (isinstance(sign, Pulse) and sign.key in ended)
+        if isinstance(sign, TrialRow):
+            ended.add(sign.key)
+
+
+async def test_a_trial_that_kills_its_workers_does_not_kill_the_run() -> None:
+    signs = await signs_of([Scripted(script=iter(["dies"] * TRIES))], Placement(trials(3), 1))
+    first, *others = rows_in(signs)
+    assert (first.status, first.task, first.finished) == ("crashed", "q0", False)
+    assert "3 workers died over it, the last one host/1: killed" in first.message
+    assert [(row.task, row.status) for row in others] == [("q1", "completed"), ("q2", "completed")]
+
+
+async def test_a_worker_that_never_comes_up_leaves_its_shard_to_the_others() -> None:
+    absent = Scripted("a/2", joins=iter([False] * TRIES))
+    signs = await signs_of([Scripted("a/1"), absent], Placement(trials(8), 2))
+    assert len(rows_in(signs)) == 8
+    assert absent.given == []
+    late = Scripted("a/2", joins=iter([False] * (TRIES - 1)))
+    assert len(rows_in(await signs_of([late], Placement(trials(8), 2)))) == 8
+    with pytest.raises(UsageFault, match="no worker is left: no such package"):
+        await signs_of([Scripted(joins=iter([False] * TRIES))], Placement(trials(8), 1))
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    workers = [Scripted("a/1", iter(["waits"])), Scripted("a/2", iter(["waits"]))]
+    signs = work_off(workers, Placement(trials(4), 2))
+    async for sign in signs:
+        if isinstance(sign, Pulse) and all(worker.given for worker in workers):
+            break
+    await signs.aclose()  # type: ignore[attr-defined]
+    assert [worker.cancelled for worker in workers] == [1, 1]
+
+
+PRICES = "prices:\n  scripted: {input: 1000, output: 1000}\n"
+
+
+def job_of(command: Command, folder: Path, url: str, limits: RunLimits, heard: list[Progress]) -> Job:
+    """A run of two questions over a served model whose tokens cost a cent each ten."""
+    command.home.mkdir(exist_ok=True)
+    (command.home / "prices.yaml").write_text(PRICES)
+    data = made.multihop(folder / "data")
+    backbone = str(made.backbone(folder, url))
+    request = RunRequest("multihop", data, ("pace",), backbone, limit=2, overrides=("python.enabled=false",))
+    plan, which, dataset = plan_run(request)
+    return Job(folder / "out", plan, which, dataset, read_environment(), limits, told=heard.append)
+
+
+async def test_money_under_way_counts_and_stays_on_record(command: Command, tmp_path: Path) -> None:
+    """Two trials, neither ever done: what both have spent reaches the limit, and the next run begins with it."""
+
+    def reply(request: WireRequest) -> ScriptedTurn:
+        return Reply(
+            "I look.", tool_calls=made.call("search"), stop_reason="tool_calls", usage=Usage(1000, output=1000)
+        )
+
+    heard: list[Progress] = []
+    with ModelServer(reply) as server:
+        job = job_of(command, tmp_path, server.url, RunLimits(max_cost=9), heard)
+        ran = await run(job, LocalExecutor(2))
+        assert "limit of 9 US dollars is reached: 10.0000 spent" in ran.stopped
+        asked = len(server.requests)
+        assert (await run(job, LocalExecutor(2))).stopped == ran.stopped
+        assert len(server.requests) == asked
+    rows = made.rows_of(tmp_path / "out")
+    assert {row["status"] for row in rows} == {"interrupted"}
+    assert sum(row["usage"]["cost"] for row in rows) == 10
+    assert sum(row["steps"] for row in rows) == 5
+    assert ran.progress.cost == 10
+    assert ran.progress.without_result == 2
+    assert max(now.under_way for now in heard) >= 1
+
+
+async def test_time_is_up_in_the_middle_of_a_trial(command: Command, tmp_path: Path) -> None:
+    with ModelServer(lambda _: Turn(Reply("x"), hang_after=0), allow_unused=True) as server:
+        job = job_of(command, tmp_path, server.url, RunLimits(max_seconds=1.5), [])
+        ran = await run(job, LocalExecutor(2))
+        assert ran.stopped == "the limit of 1.5 seconds is reached"
+        assert ran.progress.done == 0
+
+
+def test_the_line_tells_of_all_workers() -> None:
+    now = Progress(3, 9, {"pace": 0.5, "react": None}, 1.25, 1, under_way=2, workers=2, lost=1)
+    assert line(now) == "pace 0.500  react …  $1.25  1 without result  2 under way  2 workers, 1 lost"
+    assert line(Progress(0, 9, {}, None, 0)) == ""
