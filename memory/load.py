@@ -47,7 +47,7 @@ async def load_state(store: ChunkStore, encoder: Encoder, nonce: str) -> Session
         chunks, levels, tokens, _, measured = zip(*views, strict=True)
         state.index.set_columns(chunks, levels, tokens, measured)
     state.blocks.extend(await store.blocks())
-    state.keys_in_file = await _load_keys(store, encoder, state.keys)
+    state.keys_in_file = await load_keys(store, encoder, state.keys)
     latest = await _latest(store)
     if latest is not None:
         state.take(latest)
@@ -60,7 +60,7 @@ async def put_down(store: ChunkStore, encoder_id: str, state: SessionState) -> N
     try:
         await _put_latest(store, state)
         await _put_keys(store, encoder_id, state)
-        await _put_words(store, state.lexical)
+        await put_words(store, state.lexical)
     except (StoreFault, OSError) as fault:
         log.warning("the next opening will take longer: %s", fault)
 
@@ -106,7 +106,7 @@ def _unpacked(text: str) -> bytes:
     return zlib.decompress(base64.b64decode(text, validate=True))
 
 
-async def _load_keys(store: ChunkStore, encoder: Encoder, keys: KeyMatrix) -> int:
+async def load_keys(store: ChunkStore, encoder: Encoder, keys: KeyMatrix) -> int:
     """Fill ``keys``; returns how many rows, from the first on, a file holds as they are."""
     path, token = store.beside(SUFFIX), await store.meta(KEY_TOKEN)
     mapped = await asyncio.to_thread(map_keys, path, encoder.id, encoder.dim, token) if path and token else None
@@ -155,7 +155,7 @@ async def load_words(store: ChunkStore, steps: int) -> LexicalIndex:
     return LexicalIndex(words) if words is not None and len(words.lengths) <= steps else LexicalIndex()
 
 
-async def _put_words(store: ChunkStore, lexical: LexicalIndex) -> None:
+async def put_words(store: ChunkStore, lexical: LexicalIndex) -> None:
     path = store.beside(WORDS)
     if path is None or lexical.thawed < WORDS_WORTH:
         return

@@ -147,8 +147,9 @@ async def _read_only(
 ) -> Hosted:
     config = await _settings(folder, store)
     encoder = cached_encoder(config, environment, stack)
-    recall = Recall(store, ScriptCounter(), config.memory.glimpse_page)
-    return Hosted(folder.name, config, recall, Search(store, encoder))
+    recall, search = Recall(store, ScriptCounter(), config.memory.glimpse_page), Search(store, encoder)
+    stack.push_async_callback(search.aclose)
+    return Hosted(folder.name, config, recall, search)
 
 
 async def _build(
@@ -173,6 +174,8 @@ async def _build(
     )
     memory = await Memory.open(parts, config.memory)
     stack.push_async_callback(memory.aclose)
-    hosted = Hosted(folder.name, config, memory.recall, Search(store, encoder), memory)
+    search = Search(store, encoder, own=True)
+    stack.push_async_callback(search.aclose)
+    hosted = Hosted(folder.name, config, memory.recall, search, memory)
     stack.push_async_callback(hosted.settle)
     return hosted

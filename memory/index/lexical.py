@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.index.wordfile import NOTHING, Frozen, merged, word_hash
 from memory.plan import FloatArray, IntArray
@@ -19,6 +20,8 @@ MAX_TERMS = 64
 
 _MOST = 255
 """Largest count that is told apart: BM25 has long saturated there."""
+_LOOKED_AT = 200_000
+"""Postings that are looked at to find candidates among very many chunks."""
 
 
 class LexicalIndex:
@@ -32,6 +35,7 @@ class LexicalIndex:
         self._frozen = frozen
         self._postings: dict[str, int | array[int]] = {}
         self._lengths = array("l", frozen.lengths.tolist())
+        self._words = sum(self._lengths)
 
     @property
     def thawed(self) -> int:
@@ -66,6 +70,7 @@ class LexicalIndex:
         row = len(self._lengths)
         words = tokenize(text)
         self._lengths.append(len(words))
+        self._words += len(words)
         for word, count in Counter(words).items():
             posting = row << 8 | min(count, _MOST)
             known = self._postings.setdefault(word, posting)
@@ -94,6 +99,56 @@ class LexicalIndex:
             idf = np.log1p((count - inside + 0.5) / (inside + 0.5))
             total[rows] += idf * found * (K1 + 1) / (found + norm[rows])
         return total
+
+    def best(self, terms: Iterable[str], limit: int) -> IntArray:
+        """Up to ``limit`` rows, ascending, of the chunks that the rarest of the terms speak for most: so many of these
+        as have `_LOOKED_AT` postings together, one at least. O(`_LOOKED_AT`), whatever is common."""
+        total = np.zeros(len(self))
+        left = _LOOKED_AT
+        for parts in self._rarest(terms):
+            holding = sum(map(len, parts))
+            if holding > left < _LOOKED_AT:
+                break
+            left -= holding
+            for part in parts:
+                rows = (part >> 8).astype(np.int64)
+                total[rows] += self._impact(rows, part & _MOST, holding)
+        found = np.flatnonzero(total)
+        if len(found) > limit:
+            found = np.sort(found[np.argpartition(-total[found], limit)[:limit]])
+        return found
+
+    def scores_of(self, terms: Iterable[str], rows: IntArray) -> FloatArray:
+        """(n,) BM25 of the chunks in ``rows`` (n,), ascending: what `scores` of all says of them, without the rest."""
+        total = np.zeros(len(rows))
+        for parts in self._rarest(terms):
+            holding = sum(map(len, parts))
+            for part in parts:
+                # the first posting at or after (row, 0) is the row's, if it has one
+                at = np.searchsorted(part, rows.astype(np.uint32) << 8)
+                posting = part[np.minimum(at, len(part) - 1)]
+                with_term = posting >> 8 == rows
+                total[with_term] += self._impact(rows[with_term], posting[with_term] & _MOST, holding)
+        return total
+
+    def _impact(self, rows: IntArray, found: NDArray[np.integer], holding: int) -> FloatArray:
+        """(n,) what a term that ``holding`` chunks have, and ``rows`` (n,) ``found`` (n,) times, adds to these."""
+        count = len(self)
+        lengths = np.frombuffer(self._lengths, dtype=f"i{self._lengths.itemsize}")[rows]
+        norm = K1 * (1 - B + B * lengths / max(1.0, self._words / count))
+        idf = np.log1p((count - holding + 0.5) / (holding + 0.5))
+        impact: FloatArray = idf * found * (K1 + 1) / (found + norm)
+        return impact
+
+    def _rarest(self, terms: Iterable[str]) -> list[list[NDArray[np.uint32]]]:
+        """Postings of the terms that occur, those of the rarest first, each as its frozen part and the later one."""
+        found = {term: self._parts(term) for term in terms}
+        known = sorted((term for term, parts in found.items() if parts), key=lambda t: (sum(map(len, found[t])), t))
+        return [found[term] for term in known[:MAX_TERMS]]
+
+    def _parts(self, term: str) -> list[NDArray[np.uint32]]:
+        late = np.atleast_1d(np.array(self._postings.get(term, ()), dtype=np.uint32))
+        return [part for part in (self._frozen.of(term), late) if len(part)]
 
     def _found(self, term: str) -> IntArray:
         """Postings of a term, ascending."""

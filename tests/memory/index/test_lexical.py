@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.index import lexical
 from memory.index.lexical import K1, B, LexicalIndex
 from memory.text.words import tokenize
 
@@ -59,3 +60,29 @@ def test_postings_are_small() -> None:
         index.add(text)
     held = sum(sys.getsizeof(postings) for postings in index._postings.values())
     assert held <= 8 * sum(len(set(tokenize(text))) for text in texts)
+
+
+@given(st.lists(st.lists(WORDS, max_size=12), min_size=1, max_size=12), st.lists(WORDS, max_size=4), st.data())
+def test_some_rows_are_worth_what_they_are_among_all(
+    texts: list[list[str]], terms: list[str], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(texts)))
+    first = LexicalIndex()
+    first.extend(map(" ".join, texts[:cut]))
+    index = LexicalIndex(first.frozen())
+    index.extend(map(" ".join, texts[cut:]))
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(texts) - 1)))), dtype=np.int64)
+    whole = index.scores(terms, len(texts))
+    assert index.scores_of(terms, rows) == pytest.approx(whole[rows])
+    assert index.best(terms, 100).tolist() == np.flatnonzero(whole).tolist()
+    few = index.best(terms, 3)
+    assert len(few) == min(3, np.count_nonzero(whole))
+    assert sorted(whole[few]) == pytest.approx(sorted(whole)[len(whole) - len(few) :])
+
+
+def test_common_words_are_not_looked_up_beside_rare_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical, "_LOOKED_AT", 10)
+    index = LexicalIndex()
+    index.extend(["amber", "amber bridge", *["amber"] * 30])
+    assert index.best(["amber", "bridge"], 100).tolist() == [1]
+    assert len(index.best(["amber"], 100)) == 32, "one word at least"
