@@ -12,11 +12,12 @@ from memory.index.wordfile import SUFFIX as WORDS
 from memory.lifecycle.compact import Compaction, CompactReport, compact
 from memory.ports import ChunkStore
 from memory.store.sizes import shrink
-from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from memory.stored import Event
 from memory.tokens import ScriptCounter
 from runners.clock import SystemClock
 from runners.folders import SessionFolder
+from runners.stores import open_store
 from runners.trajectory import TrajectoryFile
 
 PAGE = 64
@@ -27,7 +28,7 @@ OUTDATED = "trajectory.outdated"
 
 async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactReport:
     """Compact a session; what an answer cites is spared. Raises StoreBusy while another process holds it, NotStored."""
-    async with await SqliteStore.open(folder.store, create=False, read_only=wanted.dry_run) as store:
+    async with await open_store(folder, create=False, read_only=wanted.dry_run) as store:
         if not wanted.dry_run:
             await store.claim("compact")
         asked = replace(wanted, spared=wanted.spared | await cited(store))
@@ -39,18 +40,26 @@ async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactR
         report = await compact(store, asked, ScriptCounter(), SystemClock())
         if report.evicted or cut_off:
             await _write_trajectory(folder, store)
-            store.beside(WORDS).unlink(missing_ok=True)
+            _forget_words(store)
         if wanted.rule is not None or cut_off:
             await store.set_meta({OUTDATED: ""})
         if report.packed or report.views_merged or report.evicted:
             await store.add_event(Event("compacted", time.time(), {"packed": report.packed, "evicted": report.evicted}))
     assert report.sizes is not None
+    if folder.address is not None:
+        return report  # the server gives room back by itself
     try:
         shrink(folder.store)
     except StoreFault as fault:
         report.problem = str(fault)
     report.freed = report.sizes.file - folder.store.stat().st_size
     return report
+
+
+def _forget_words(store: SqlStore) -> None:
+    beside = store.beside(WORDS)
+    if beside is not None:
+        beside.unlink(missing_ok=True)
 
 
 async def cited(store: ChunkStore) -> frozenset[int]:
@@ -63,7 +72,7 @@ async def cited(store: ChunkStore) -> frozenset[int]:
     return frozenset(found)
 
 
-async def _write_trajectory(folder: SessionFolder, store: SqliteStore) -> None:
+async def _write_trajectory(folder: SessionFolder, store: SqlStore) -> None:
     """Write the trajectory anew, whole or not at all: it held what was evicted."""
     fresh = folder.path / f"{folder.trajectory.name}.new"
     await asyncio.to_thread(fresh.unlink, missing_ok=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from memory.store.address import Address, is_address
+
 ALIASES: Mapping[str, str] = {
     "OPENAI_API_BASE": "OPENAI_BASE_URL",
     "SERPER_KEY_ID": "SERPER_API_KEY",
@@ -55,6 +57,8 @@ KEYS: tuple[str, ...] = (
 )
 """Keys that `doctor` reports on; any other variable that looks like a secret is read as well."""
 HOME = "LONGSTRIDE_HOME"
+STORE = "LONGSTRIDE_STORE"
+"""Address of the database in which new sessions begin, and old ones are looked for after those on the disk."""
 HARMLESS: tuple[str, ...] = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 """What programs that are started for a run see of our environment."""
 T = TypeVar("T")
@@ -121,8 +125,18 @@ def read_environment(variables: Mapping[str, str] | None = None, folder: Path | 
     values = {name: value.strip() for name, value in merged.items() if value.strip()}
     secrets = {name: Secret(_first(name, value)) for name, value in values.items() if _SECRET.search(name)}
     settings = {name: values[name] for name in SETTINGS if name in values}
+    secrets |= _store_passwords(values)
     others = {name: Secret(value) for name, value in values.items() if not {name} & (secrets.keys() | settings.keys())}
     return Environment(_home(values.get(HOME)), _with_aliases(secrets), _with_aliases(settings), others)
+
+
+def _store_passwords(values: Mapping[str, str]) -> dict[str, Secret]:
+    """Passwords of databases, to be cut out of what is said; the driver reads its own variable by itself."""
+    found = {"PGPASSWORD": values["PGPASSWORD"]} if "PGPASSWORD" in values else {}
+    if is_address(values.get(STORE, "")):
+        passwords = Address(values[STORE].partition("#")[0]).passwords
+        found |= {f"{STORE}_{place}_PASSWORD": password for place, password in enumerate(passwords)}
+    return {name: Secret(password) for name, password in found.items()}
 
 
 def forget_secrets(variables: MutableMapping[str, str] | None = None) -> tuple[str, ...]:
@@ -131,7 +145,7 @@ def forget_secrets(variables: MutableMapping[str, str] | None = None) -> tuple[s
     For the command line, after `read_environment`; a host that embeds us keeps its own environment.
     """
     own = os.environ if variables is None else variables
-    names = tuple(name for name in own if _SECRET.search(name))
+    names = tuple(name for name in own if _SECRET.search(name) or name == STORE)
     for name in names:
         del own[name]
     return names

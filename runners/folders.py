@@ -13,6 +13,7 @@ import yaml
 
 from memory.errors import NotStored
 from memory.records import JsonValue
+from memory.store.address import Address
 from runners.errors import UsageFault
 
 STORE, CONFIG, TRAJECTORY = "session.sqlite", "config.yaml", "trajectory.jsonl"
@@ -23,10 +24,16 @@ class SessionFolder:
     """The files of one session."""
 
     path: Path
+    address: Address | None = None
+    """Where its store is, when that is no file; then the folder holds only what is made from it."""
 
     @property
     def name(self) -> str:
         return self.path.name
+
+    def __str__(self) -> str:
+        """For people."""
+        return str(self.address or self.path)
 
     @property
     def store(self) -> Path:
@@ -75,9 +82,9 @@ def new_folder(home: Path, out: Path | None = None) -> SessionFolder:
     return SessionFolder(path)
 
 
-def already_there(path: Path) -> UsageFault:
+def already_there(where: object) -> UsageFault:
     """What is said where a new session would go on top of another."""
-    return UsageFault(f"{path} already holds a session", hint=f"continue it with `longstride resume {path}`")
+    return UsageFault(f"{where} already holds a session", hint=f"continue it with `longstride resume {where}`")
 
 
 def find_folder(home: Path, session: str) -> SessionFolder:

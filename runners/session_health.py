@@ -9,20 +9,22 @@ from memory.errors import MemoryFault
 from memory.store.check import Checking
 from memory.store.owner import Owner
 from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from memory.store.verify import Finding
 from runners.config import tree_hash
 from runners.folders import SessionFolder
 from runners.health import Check
+from runners.stores import open_store
 from runners.trajectory import TrajectoryFile
 
 
 async def check_session(folder: SessionFolder, checking: Checking | None = None) -> list[Check]:
     """Every finding about a session; it is only read, and may be running."""
     try:
-        async with await SqliteStore.open(folder.store, create=False, read_only=True, checking=checking) as store:
+        async with await open_store(folder, create=False, read_only=True, checking=checking) as store:
             return [
                 await _opened(store),
-                _owner(await store.recorded_owner()),
+                _owner(await store.recorded_owner(), await store.owner()),
                 await _settings(store),
                 *(_invariant(finding) for finding in await store.verify(checking)),
                 _trajectory(folder, await store.last_step()),
@@ -31,12 +33,8 @@ async def check_session(folder: SessionFolder, checking: Checking | None = None)
         return [Check("store", "fail", " ".join(str(fault).split()), fault.hint)]
 
 
-async def _opened(store: SqliteStore) -> Check:
-    log = store.path.with_name(store.path.name + "-wal")
-    size = f"{store.path.stat().st_size:,} bytes, schema {await store.schema()}"
-    waiting = log.stat().st_size if log.exists() else 0
-    if waiting:
-        size += f", a log of {waiting:,} bytes"
+async def _opened(store: SqlStore) -> Check:
+    size = f"{_size(store)}, schema {await store.schema()}"
     if await store.clean():
         return Check("store", "ok", f"{size}, closed in order")
     if await store.owner() is not None:
@@ -46,17 +44,25 @@ async def _opened(store: SqliteStore) -> Check:
     )
 
 
-def _owner(held: Owner | None) -> Check:
+def _size(store: SqlStore) -> str:
+    if not isinstance(store, SqliteStore):
+        return store.shown
+    log = store.path.with_name(store.path.name + "-wal")
+    waiting = log.stat().st_size if log.exists() else 0
+    return f"{store.path.stat().st_size:,} bytes" + (f", a log of {waiting:,} bytes" if waiting else "")
+
+
+def _owner(held: Owner | None, living: Owner | None) -> Check:
     if held is None:
         return Check("owner", "ok", "nobody")
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(held.since))
     who = f"process {held.pid} on {held.host} ({held.label or 'no label'}, since {since})"
-    if held.alive():
+    if living is not None:
         return Check("owner", "ok", who)
     return Check("owner", "warn", f"{who}, which is gone", "resume takes the session over")
 
 
-async def _settings(store: SqliteStore) -> Check:
+async def _settings(store: SqlStore) -> Check:
     settings = await store.meta("settings")
     if settings is None:
         return Check("settings", "fail", "none: the session was never opened whole", "start it again with run --out")

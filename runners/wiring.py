@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ from memory.ports import ChunkStore
 from memory.recall import Recall
 from memory.records import Step
 from memory.store.check import Checking
-from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from memory.stored import Event, UsageRow
 from memory.tokens import ScriptCounter
 from runners.changes import changed_config, differences
@@ -43,6 +43,7 @@ from runners.offered import record_tools, recorded_tools
 from runners.parts import cached_encoder, priced_backbone, summarisers
 from runners.pictures import PICTURE_TOKENS, read_pictures
 from runners.redact import Redactor
+from runners.stores import discard, open_store
 from runners.toolbox import Inputs, ToolboxRequest, open_toolbox
 from runners.trajectory import TrajectoryFile
 
@@ -95,25 +96,23 @@ async def open_session(request: SessionRequest) -> AsyncIterator[OpenSession]:
     Raises UsageFault where a configuration is given and a session already is, ConfigError, AuthFailed, StoreBusy when
     another process owns it. A new session that cannot be opened whole leaves nothing behind.
     """
-    unfinished = ExitStack()
+    unfinished = AsyncExitStack()
     async with AsyncExitStack() as stack:
-        stack.enter_context(unfinished)
+        await stack.enter_async_context(unfinished)
         if request.config is not None:
             unfinished.callback(request.folder.leave_empty)
         if request.config is not None and request.backbone is None:
             # a missing key, or a dialect that the model cannot speak, must be said before a store exists
             _check_dialect(request.config)
             stack.push_async_callback(make_backbone(request.config.backbone, request.environment.variables()).aclose)
-        store = await SqliteStore.open(
-            request.folder.store, create=request.config is not None, checking=request.checking
-        )
+        store = await open_store(request.folder, create=request.config is not None, checking=request.checking)
         stack.push_async_callback(store.aclose)
         await store.claim("run")
         if request.config is not None:
             # asked of the owner only: whoever came second must not take the first one's session for an empty one
             if await store.meta(SETTINGS) is not None:
-                raise already_there(request.folder.path)
-            unfinished.callback(request.folder.discard)
+                raise already_there(request.folder)
+            unfinished.push_async_callback(discard, request.folder)
         config, inputs = await _settle(request, store)
         opened = await _build(request, store, config, inputs, stack)
         unfinished.pop_all()
@@ -134,7 +133,7 @@ async def unasked(opened: OpenSession) -> str:
 
 
 async def _build(
-    request: SessionRequest, store: SqliteStore, config: RunConfig, inputs: Inputs, stack: AsyncExitStack
+    request: SessionRequest, store: SqlStore, config: RunConfig, inputs: Inputs, stack: AsyncExitStack
 ) -> OpenSession:
     counter, clock = ScriptCounter(), SystemClock()
     backbone = request.backbone or priced_backbone(config.backbone, request.environment)
@@ -192,13 +191,13 @@ async def _build(
     return OpenSession(session, store, memory, loop, config, inputs, described(sandbox))
 
 
-async def _dialect(folder: SessionFolder, store: SqliteStore, config: RunConfig) -> Dialect:
+async def _dialect(folder: SessionFolder, store: SqlStore, config: RunConfig) -> Dialect:
     # what is kept free of the window is what a reply may take
     most = config.backbone.max_output_tokens
     return make_dialect(config.dialect, DialectOptions(most, today=await _today(store), task_key=folder.name))
 
 
-async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfig, Inputs]:
+async def _settle(request: SessionRequest, store: SqlStore) -> tuple[RunConfig, Inputs]:
     """The configuration in force: a new session writes its own down, an old one is held to what it wrote."""
     if request.config is not None:
         inputs = request.inputs or Inputs()
@@ -210,7 +209,7 @@ async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfi
     settings = await store.meta(SETTINGS)
     if settings is None:
         raise StoreCorrupt(
-            f"{request.folder.store} holds no settings: its session was never opened whole",
+            f"{request.folder} holds no settings: its session was never opened whole",
             hint="start it again with `longstride run --out`",
         )
     tree = json.loads(settings)
@@ -228,13 +227,13 @@ async def _settle(request: SessionRequest, store: SqliteStore) -> tuple[RunConfi
     return config, inputs
 
 
-async def _write_down(folder: SessionFolder, store: SqliteStore, config: RunConfig, inputs: Inputs) -> None:
+async def _write_down(folder: SessionFolder, store: SqlStore, config: RunConfig, inputs: Inputs) -> None:
     tree = {"config": config_tree(config), "inputs": asdict(inputs)}
     await store.set_meta({SETTINGS: json.dumps(tree), "config_hash": config_hash(config)})
     folder.write_config(tree)
 
 
-async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore, pictures: int) -> Window:
+async def _window(config: RunConfig, backbone: Backbone, store: SqlStore, pictures: int) -> Window:
     """The window with what this model's refusals taught earlier. ``pictures``: tokens that they take of it."""
     key = f"window:{backbone.model}"
     known = await store.meta(key)
@@ -252,25 +251,25 @@ async def _window(config: RunConfig, backbone: Backbone, store: SqliteStore, pic
     )
 
 
-async def _today(store: SqliteStore) -> str:
+async def _today(store: SqlStore) -> str:
     return await store.meta("today") or ""
 
 
-async def _spent(store: SqliteStore) -> list[UsageRow]:
+async def _spent(store: SqlStore) -> list[UsageRow]:
     """Calls of the question in force so far."""
     questions = await store.questions()
     first = questions[-1].from_step if questions else 1
     return [row for row in await store.usage() if row.step >= first]
 
 
-async def _steps(store: SqliteStore, memory: Memory) -> list[Step]:
+async def _steps(store: SqlStore, memory: Memory) -> list[Step]:
     """The steps that the loop's state is rebuilt from: of the question in force, and enough for the guards."""
     questions = await store.questions()
     first = min(questions[-1].from_step if questions else 1, max(1, memory.steps - LOOKBACK))
     return [chunk.step for chunk in await store.chunks(range(first, memory.steps + 1))]
 
 
-async def _trajectory(request: SessionRequest, store: SqliteStore, memory: Memory) -> None:
+async def _trajectory(request: SessionRequest, store: SqlStore, memory: Memory) -> None:
     trajectory = TrajectoryFile(request.folder.trajectory)
     for first in range(trajectory.mend(memory.steps) + 1, memory.steps + 1, PAGE):
         chunks = await store.chunks(range(first, min(first + PAGE, memory.steps + 1)))

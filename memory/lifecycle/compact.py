@@ -16,7 +16,7 @@ from memory.lifecycle.shown import shown_whole
 from memory.lifecycle.tombstones import EvictionRule, chosen, tombstone
 from memory.ports import Clock, TokenCounter
 from memory.records import SUMMARY_LEVELS, Chunk, Level, View
-from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from memory.stored import StoreSizes, Tombstone
 
 PRODUCER = "duplicate"
@@ -80,7 +80,7 @@ class _Survey:
     duplicates: dict[int, Duplicate] = field(default_factory=dict)
 
 
-async def compact(store: SqliteStore, wanted: Compaction, counter: TokenCounter, clock: Clock) -> CompactReport:
+async def compact(store: SqlStore, wanted: Compaction, counter: TokenCounter, clock: Clock) -> CompactReport:
     """Carry a compaction out, on a store that the caller owns (reading is enough for a dry run)."""
     report = CompactReport(steps=await store.last_step(), sizes=await store.sizes())
     cold = max(0, report.steps - wanted.hot)
@@ -94,7 +94,7 @@ async def compact(store: SqliteStore, wanted: Compaction, counter: TokenCounter,
     return report
 
 
-async def _survey(store: SqliteStore, last: int, similar: float | None) -> _Survey:
+async def _survey(store: SqlStore, last: int, similar: float | None) -> _Survey:
     """Sizes of all, copies among them; the reading and comparing is done off the event loop, page by page."""
     survey = _Survey()
     loop = asyncio.get_running_loop()
@@ -125,7 +125,7 @@ def observed(chunk: Chunk) -> str:
 
 
 async def _merge_views(
-    store: SqliteStore,
+    store: SqlStore,
     duplicates: dict[int, Duplicate],
     wanted: Compaction,
     counter: TokenCounter,
@@ -165,7 +165,7 @@ def merged_texts(placeholder: str, found: Duplicate) -> dict[Level, str]:
 
 
 async def _evict(
-    store: SqliteStore, survey: _Survey, wanted: Compaction, parts: tuple[TokenCounter, Clock], report: CompactReport
+    store: SqlStore, survey: _Survey, wanted: Compaction, parts: tuple[TokenCounter, Clock], report: CompactReport
 ) -> set[int]:
     counter, clock = parts
     if wanted.rule is None:
@@ -195,7 +195,7 @@ async def _evict(
 
 
 async def _pack(
-    store: SqliteStore,
+    store: SqlStore,
     last: int,
     survey: _Survey,
     gone: set[int],

@@ -25,7 +25,7 @@ from memory.ports import Faults
 from memory.store.address import Address
 from memory.store.database import BUSY_TIMEOUT_S, READERS, settled
 from memory.store.postgres_link import LOCKS, Link, connect, driver, fault_of
-from memory.store.postgres_schema import prepare
+from memory.store.postgres_schema import make_session, prepare
 
 T = TypeVar("T")
 PAUSE_S = 0.1
@@ -73,7 +73,7 @@ class PostgresDatabase:
         link = self._connect()
         try:
             prepare(link, write=create or not self._read_only)
-            made = create and self._make(link)
+            made = create and make_session(link) is not None
             row = link.execute("SELECT id FROM longstride.sessions WHERE name = ?", (self.address.session,)).fetchone()
             if row is None:
                 raise NotStored(f"there is no session {self.address}")
@@ -87,13 +87,6 @@ class PostgresDatabase:
         else:
             self._enter(link)
         return made
-
-    def _make(self, link: Link) -> bool:
-        made = link.execute(
-            "INSERT INTO longstride.sessions (name, created) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            (self.address.session, time.time()),
-        )
-        return made.rowcount == 1
 
     def _connect(self) -> Link:
         try:

@@ -8,6 +8,7 @@ as it went in, and ``convert_from(thought, 'UTF8')`` reads ordinary text in any 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -92,6 +93,19 @@ def connect(address: Address, *, busy_timeout_s: float) -> Any:
     return connection
 
 
+class Raw(bytes):
+    """A cell in the bytes that stand for it: a COPY takes one type a column."""
+
+    __slots__ = ()
+
+
+def raw_of(cell: object) -> object:
+    """A cell for a COPY."""
+    if isinstance(cell, str):
+        return Raw(cell.encode())
+    return Raw(NOT_TEXT + cell) if isinstance(cell, bytes) else cell
+
+
 class Link:
     """`memory.store.sql.Connection` over one connection to PostgreSQL."""
 
@@ -156,9 +170,10 @@ def _register(connection: Any) -> None:
 
     dumper(str, _BYTEA, Format.BINARY, str.encode)
     dumper(bytes, _BYTEA, Format.BINARY, NOT_TEXT.__add__)
+    dumper(Raw, _BYTEA, Format.BINARY, bytes)
     dumper(int, _INT8, Format.BINARY, lambda value: value.to_bytes(8, "big", signed=True))
     # as in SQLite, NaN is nothing
-    dumper(float, _FLOAT8, Format.TEXT, lambda value: repr(value).encode() if value == value else None)
+    dumper(float, _FLOAT8, Format.BINARY, lambda value: struct.pack("!d", value) if value == value else None)
     dumper(Numbers, _INT8S, Format.TEXT, lambda value: f"{{{','.join(map(str, value))}}}".encode())
     cell = type("Out", (Loader,), {"format": Format.BINARY, "load": lambda self, data: cell_of(bytes(data))})
     connection.adapters.register_loader("bytea", cell)

@@ -93,6 +93,9 @@ _M001 = (
         f" REFERENCES longstride.sessions, {columns})"
         for table, columns in TABLES.items()
     ),
+    # of the session's workspace, when it was pushed
+    f"""CREATE TABLE longstride.files (session integer NOT NULL DEFAULT {CURRENT} REFERENCES longstride.sessions,
+        path bytea NOT NULL, body bytea NOT NULL, PRIMARY KEY (session, path))""",
     # what is in it is compressed already
     "ALTER TABLE longstride.packs ALTER body SET STORAGE EXTERNAL",
     "ALTER TABLE longstride.keys ALTER vector SET STORAGE EXTERNAL",
@@ -194,10 +197,19 @@ def _migrate(link: Link) -> None:
         )
 
 
+def make_session(link: Link) -> int | None:
+    """Make the session of the link's address; its number, or None where one of that name is there."""
+    made = link.execute(
+        "INSERT INTO longstride.sessions (name, created) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING id",
+        (link.address.session, time.time()),
+    ).fetchone()
+    return None if made is None else int(made[0])
+
+
 def remove_session(link: Link, number: int) -> None:
     """Delete every row of a session, within a transaction."""
     link.script(f"SET LOCAL longstride.removing = '{number}'")
-    for table in reversed([*TABLES, *_derived(link)]):
+    for table in reversed([*TABLES, "files", *_derived(link)]):
         link.script(f"DELETE FROM longstride.{table} WHERE session = {number}")
     link.script(f"DELETE FROM longstride.sessions WHERE id = {number}")
 

@@ -41,12 +41,12 @@ def _session(name: str) -> list[Check]:
 
     from runners.checking import tell_checking
     from runners.environment import forget_secrets, read_environment
-    from runners.folders import find_folder
     from runners.session_health import check_session
+    from runners.stores import find_session
 
     environment = read_environment()
     forget_secrets()
-    return asyncio.run(check_session(find_folder(environment.home, name), tell_checking))
+    return asyncio.run(check_session(find_session(environment, name), tell_checking))
 
 
 def _machine(

@@ -35,17 +35,16 @@ def size(session: SessionName, json_file: JsonFile = None) -> None:
     import asyncio
     from dataclasses import asdict
 
-    from memory.store.sqlite import SqliteStore
     from runners.environment import forget_secrets, read_environment
-    from runners.folders import find_folder
     from runners.report import write_json
+    from runners.stores import find_session, open_store
 
     environment = read_environment()
     forget_secrets()
-    folder = find_folder(environment.home, session)
+    folder = find_session(environment, session)
 
     async def read() -> StoreSizes:
-        async with await SqliteStore.open(folder.store, create=False, read_only=True) as store:
+        async with await open_store(folder, create=False, read_only=True) as store:
             return await store.sizes()
 
     sizes = asyncio.run(read())
@@ -76,13 +75,13 @@ def compact(
     from memory.lifecycle.compact import Compaction
     from runners.compacting import compact_session
     from runners.environment import forget_secrets, read_environment
-    from runners.folders import find_folder
     from runners.report import check_json, write_json
+    from runners.stores import find_session
 
     environment = read_environment()
     forget_secrets()
     check_json(json_file)
-    folder = find_folder(environment.home, session)
+    folder = find_session(environment, session)
     rule = _rule(evict_before, evict_to)
     if rule is not None and not yes and not dry_run:
         typer.confirm(f"Evict observations of {folder.name} for good ({rule})?", abort=True, err=True)

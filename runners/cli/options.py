@@ -75,6 +75,16 @@ Out: TypeAlias = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
+OutAddress: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="DIR|ADDRESS",
+        help="Where the session goes: a folder, or postgresql://user@host/database#name (default: LONGSTRIDE_STORE, or "
+        "below LONGSTRIDE_HOME).",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 JsonFile: TypeAlias = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the report as JSON; `-` for stdout.", rich_help_panel=_OUTPUT),

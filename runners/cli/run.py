@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +16,7 @@ from runners.cli.options import (
     JsonFile,
     LogLevel,
     Offline,
-    Out,
+    OutAddress,
     Overrides,
     Policy,
     Profile,
@@ -27,11 +26,12 @@ from runners.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from runners.folders import SessionFolder
     from runners.report import RunReport
     from runners.wiring import SessionRequest
 
 Question = Annotated[str, typer.Argument(help="What to find out.", show_default=False)]
-SessionName = Annotated[str, typer.Argument(help="A session's name, a beginning of it, or its folder.")]
+SessionName = Annotated[str, typer.Argument(help="A session's name, a beginning of it, its folder, or its address.")]
 Say = Annotated[str | None, typer.Option("--say", metavar="TEXT", help="A further instruction or question.")]
 
 
@@ -46,7 +46,7 @@ def run(
     overrides: Overrides = None,
     steps: Steps = None,
     offline: Offline = False,
-    out: Out = None,
+    out: OutAddress = None,
     json_file: JsonFile = None,
     log_level: LogLevel = "warning",
     quiet: Quiet = False,
@@ -56,9 +56,9 @@ def run(
     from runners.config import load_config
     from runners.environment import forget_secrets, read_environment
     from runners.errors import UsageFault
-    from runners.folders import new_folder
     from runners.logs import setup_logging
     from runners.report import check_json
+    from runners.stores import knowing, new_session
     from runners.toolbox import Inputs, check_inputs
     from runners.wiring import SessionRequest
 
@@ -72,7 +72,8 @@ def run(
     inputs = Inputs(corpus, tuple(str(path.resolve()) for path in files or ()))
     check_inputs(inputs)
     check_json(json_file)
-    folder = new_folder(environment.home, out)
+    folder = new_session(environment, out)
+    environment = knowing(environment, folder)
     work(SessionRequest(folder, environment, Bus(), settings, inputs, question), question, json_file, quiet)
 
 
@@ -88,9 +89,9 @@ def resume(
     from agent.events import Bus
     from runners.environment import forget_secrets, read_environment
     from runners.errors import UsageFault
-    from runners.folders import find_folder
     from runners.logs import setup_logging
     from runners.report import check_json
+    from runners.stores import find_session, knowing
     from runners.wiring import SessionRequest
 
     environment = read_environment()
@@ -99,7 +100,8 @@ def resume(
     if say is not None and not say.strip():
         raise UsageFault("--say is empty")
     check_json(json_file)
-    folder = find_folder(environment.home, session)
+    folder = find_session(environment, session)
+    environment = knowing(environment, folder)
     work(SessionRequest(folder, environment, Bus(), changes=tuple(overrides or ())), say, json_file, quiet)
 
 
@@ -117,9 +119,9 @@ def work(request: SessionRequest, question: str | None, json_file: str | None, q
         with watch(request.bus, quiet=quiet):
             report = asyncio.run(answer(request, question))
     except KeyboardInterrupt:
-        if not request.folder.store.exists():
+        if request.folder.address is None and not request.folder.store.exists():
             raise  # before there was a session
-        typer.echo(f"\ninterrupted; continue with: longstride resume {_handle(request.folder.path)}", err=True)
+        typer.echo(f"\ninterrupted; continue with: longstride resume {_handle(request.folder)}", err=True)
         raise
     if json_file:
         write_json(to_json(report), json_file)
@@ -149,5 +151,5 @@ async def answer(request: SessionRequest, question: str | None) -> RunReport:
     return run_report(outcome, opened.config, model, time.monotonic() - started, opened.python)
 
 
-def _handle(folder: Path) -> str:
-    return folder.name if folder.parent.name == "runs" else str(folder)
+def _handle(folder: SessionFolder) -> str:
+    return folder.name if folder.path.parent.name == "runs" else str(folder)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from runners.cli.options import JsonFile
+from runners.cli.options import JsonFile, Out
 from runners.cli.run import SessionName
 from runners.cli.show import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from runners.environment import Environment
     from runners.folders import SessionFolder
     from runners.sessions.catalogue import SessionEntry
 
@@ -41,19 +41,28 @@ StatusOption = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")]
 
+At = Annotated[
+    str | None, typer.Option("--at", metavar="ADDRESS", help="A database besides. Default: LONGSTRIDE_STORE.")
+]
+Database = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="postgresql://user@host/database, with #name for another name.")
+]
 
-def list_sessions(status: StatusOption = None, json_file: JsonFile = None) -> None:
+
+def list_sessions(status: StatusOption = None, at: At = None, json_file: JsonFile = None) -> None:
     """List the sessions, latest first: status, steps, size, policy, question; broken ones say why."""
     from dataclasses import asdict
 
     from runners.environment import forget_secrets, read_environment
     from runners.report import write_json
     from runners.sessions.catalogue import catalogue
+    from runners.stores import database_at
 
     environment = read_environment()
     forget_secrets()
     wanted = _statuses(status)
-    entries = [entry for entry in catalogue(environment.home) if not wanted or entry.status in wanted]
+    found = catalogue(environment.home, database_at(environment, at))
+    entries = [entry for entry in found if not wanted or entry.status in wanted]
     if json_file:
         write_json({"sessions": [asdict(entry) for entry in entries]}, json_file)
     if json_file != "-":
@@ -63,13 +72,14 @@ def list_sessions(status: StatusOption = None, json_file: JsonFile = None) -> No
 def export(session: SessionName, form: Form = "jsonl", out: Target = None) -> None:
     """Write a session to a file for elsewhere: sanitised, and without the secrets that are known or look like keys."""
     from runners.environment import forget_secrets, read_environment
-    from runners.folders import find_folder
     from runners.redact import Redactor
     from runners.sessions.export import export as write
+    from runners.stores import find_session, knowing
 
     environment = read_environment()
     forget_secrets()
-    folder = find_folder(environment.home, session)
+    folder = find_session(environment, session)
+    environment = knowing(environment, folder)
     path = write(folder, form, out, Redactor(environment.secrets.values(), shapes=True))
     if path is not None:
         typer.echo(str(path))
@@ -89,14 +99,13 @@ def rm(
     """
     from memory.errors import StoreBusy, StoreTooNew
     from runners.environment import forget_secrets, read_environment
-    from runners.folders import SessionFolder
     from runners.sessions.remove import finish, remove
 
     environment = read_environment()
     forget_secrets()
-    folders = _chosen(environment.home, names, older_than, keep, status)
+    folders = _chosen(environment, names, older_than, keep, status)
     if not folders or dry_run:
-        typer.echo("\n".join([*(f"would remove {folder.path}" for folder in folders), f"{len(folders)} sessions"]))
+        typer.echo("\n".join([*(f"would remove {folder}" for folder in folders), f"{len(folders)} sessions"]))
         return
     if not yes:
         shown = ", ".join(folder.name for folder in folders[:5]) + (", …" if len(folders) > 5 else "")
@@ -104,7 +113,7 @@ def rm(
     refused = False
     for folder in folders:
         try:
-            remove(SessionFolder(folder.path), environment.home)
+            remove(folder, environment.home)
         except (StoreBusy, StoreTooNew) as fault:
             refused = True
             typer.echo(f"{folder.name}: not removed: {fault}", err=True)
@@ -116,7 +125,7 @@ def rm(
 
 
 def _chosen(
-    home: Path, names: Sequence[str] | None, older_than: str | None, keep: int, status: str | None
+    environment: Environment, names: Sequence[str] | None, older_than: str | None, keep: int, status: str | None
 ) -> list[SessionFolder]:
     """The sessions that the arguments mean. Raises UsageFault for none, NotStored for an unknown name."""
     from pathlib import Path as FilePath
@@ -130,11 +139,11 @@ def _chosen(
     if names and rules:
         raise UsageFault("either names, or --older-than, --keep and --status")
     if names:
-        return list(dict.fromkeys(known_folder(home, name) for name in names))
+        return list(dict.fromkeys(known_folder(environment, name) for name in names))
     if not rules:
         raise UsageFault("which session?", hint="name it, or say --older-than, --keep or --status")
     retention = Retention(age(older_than) if older_than else None, keep, _statuses(status))
-    return [SessionFolder(FilePath(entry.folder)) for entry in retention.chosen(catalogue(home))]
+    return [SessionFolder(FilePath(entry.folder)) for entry in retention.chosen(catalogue(environment.home))]
 
 
 def _statuses(given: str | None) -> frozenset[str]:
@@ -178,4 +187,43 @@ def size_text(count: int) -> str:
     return f"{value:.1f} GB"
 
 
-SESSIONS: Mapping[str, Callable[..., Any]] = {"list": list_sessions, "show": show, "export": export, "rm": rm}
+def push(session: SessionName, address: Database) -> None:
+    """Copy a session into a database, with everything in it: whole, or not at all."""
+    from runners.environment import forget_secrets, read_environment
+    from runners.sessions.transfer import push_session
+    from runners.stores import database_at, find_session
+
+    environment = read_environment()
+    forget_secrets()
+    database = database_at(environment, address)
+    assert database is not None
+    there, made = push_session(find_session(environment, session), database)
+    typer.echo(f"{there}{'' if made else ' (was there already, and is equal)'}")
+
+
+def pull(session: SessionName, out: Out = None) -> None:
+    """Copy a session of a database into a folder of its own: the way back from `push`."""
+    from runners.environment import forget_secrets, read_environment
+    from runners.errors import UsageFault
+    from runners.folders import SessionFolder
+    from runners.sessions.transfer import pull_session
+    from runners.stores import find_session
+
+    environment = read_environment()
+    forget_secrets()
+    there = find_session(environment, session).address
+    if there is None:
+        raise UsageFault(f"{session} is in no database")
+    folder = SessionFolder(out or environment.home / "runs" / there.session)
+    made = pull_session(there, folder)
+    typer.echo(f"{folder}{'' if made else ' (was there already, and is equal)'}")
+
+
+SESSIONS: Mapping[str, Callable[..., Any]] = {
+    "list": list_sessions,
+    "show": show,
+    "export": export,
+    "rm": rm,
+    "push": push,
+    "pull": pull,
+}

@@ -31,12 +31,12 @@ def show(session: SessionName, html: HtmlFile = None, json_file: JsonFile = None
     import asyncio
 
     from runners.environment import forget_secrets, read_environment
-    from runners.folders import find_folder
     from runners.report import to_json, write_json, write_whole
+    from runners.stores import find_session
 
     environment = read_environment()
     forget_secrets()
-    folder = find_folder(environment.home, session)
+    folder = find_session(environment, session)
     if html is not None:
         write_whole(html, asyncio.run(_page(folder, environment)), "--html")
     report = asyncio.run(_read(folder, session)) if json_file or html is None else None
@@ -49,23 +49,23 @@ def show(session: SessionName, html: HtmlFile = None, json_file: JsonFile = None
 
 
 async def _read(folder: SessionFolder, name: str) -> ShowReport:
-    from memory.store.sqlite import SqliteStore
     from runners.checking import tell_checking
     from runners.outcome import show_report
+    from runners.stores import open_store
 
-    async with await SqliteStore.open(folder.store, create=False, read_only=True, checking=tell_checking) as store:
+    async with await open_store(folder, create=False, read_only=True, checking=tell_checking) as store:
         return await show_report(name, store)
 
 
 async def _page(folder: SessionFolder, environment: Environment) -> str:
-    from memory.store.sqlite import SqliteStore
     from runners.checking import tell_checking
     from runners.redact import Redactor
+    from runners.stores import open_store
     from runners.viewer.page import recorded_page
     from runners.viewer.recorded import Recorded
 
     redact = Redactor(environment.secrets.values(), shapes=True)
-    async with await SqliteStore.open(folder.store, create=False, read_only=True, checking=tell_checking) as store:
+    async with await open_store(folder, create=False, read_only=True, checking=tell_checking) as store:
         return await recorded_page(await Recorded.open(folder.name, store, redact))
 
 

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from memory.errors import MemoryFault
 from memory.ports import ChunkStore
-from memory.store.sqlite import SqliteStore
+from memory.store.address import Address
+from memory.store.postgres import session_names
+from memory.store.sqlstore import SqlStore
 from runners.folders import CONFIG, STORE, TRAJECTORY, SessionFolder
 from runners.sessions.content import status_of
+from runners.stores import in_database, open_store
 
 GOING = re.compile(r"\.removing-[0-9a-f]{8}$")
 """Name of a folder that a removal has taken out of sight."""
@@ -27,6 +30,7 @@ class SessionEntry:
 
     session: str
     folder: str
+    """Or its address."""
     status: str
     """Of its last run; ``running`` while a process holds it, ``open`` when the last run did not end, ``new`` before the
     first, ``broken`` when it cannot be read."""
@@ -65,14 +69,18 @@ def session_folders(home: Path) -> list[Path]:
     )
 
 
-def catalogue(home: Path) -> list[SessionEntry]:
-    """Every session below ``home``, latest activity first; nothing that is wrong with one hides the others."""
-    found = asyncio.run(_entries(session_folders(home)))
+def catalogue(home: Path, database: Address | None = None) -> list[SessionEntry]:
+    """Every session below ``home``, and of ``database``, latest activity first; nothing that is wrong with one hides
+    the others. Raises StoreFault where the database cannot be reached."""
+    found = asyncio.run(_entries(home, database))
     return sorted(found, key=lambda entry: (-entry.last_activity, entry.session))
 
 
-async def _entries(folders: list[Path]) -> list[SessionEntry]:
-    return [await entry_of(SessionFolder(path)) for path in folders]
+async def _entries(home: Path, database: Address | None) -> list[SessionEntry]:
+    folders = [SessionFolder(path) for path in session_folders(home)]
+    if database is not None:
+        folders += [in_database(home, database.of(name)) for name in await session_names(database)]
+    return [await entry_of(folder) for folder in folders]
 
 
 async def entry_of(folder: SessionFolder) -> SessionEntry:
@@ -81,16 +89,16 @@ async def entry_of(folder: SessionFolder) -> SessionEntry:
         size, changed = _size(folder.path)
     except OSError as fault:
         return _broken(folder, f"{fault.strerror or fault}", 0, 0.0)
-    if not folder.store.is_file():
+    if folder.address is None and not folder.store.is_file():
         return _broken(folder, f"there is no {STORE} in it", size, changed)
     try:
-        async with await SqliteStore.open(folder.store, create=False, read_only=True) as store:
+        async with await open_store(folder, create=False, read_only=True) as store:
             return await _read(folder, store, size, changed)
     except (MemoryFault, OSError, ValueError, KeyError, TypeError) as fault:
         return _broken(folder, " ".join(str(fault).split()), size, changed)
 
 
-async def _read(folder: SessionFolder, store: SqliteStore, size: int, changed: float) -> SessionEntry:
+async def _read(folder: SessionFolder, store: SqlStore, size: int, changed: float) -> SessionEntry:
     questions = await store.questions()
     events = await store.events()
     last = await store.last_step()
@@ -100,7 +108,7 @@ async def _read(folder: SessionFolder, store: SqliteStore, size: int, changed: f
         times.append((await store.chunks([last]))[0].step.created)
     return SessionEntry(
         session=folder.name,
-        folder=str(folder.path),
+        folder=str(folder),
         status=RUNNING if held else status_of(events) if questions else "new",
         steps=last,
         question=questions[0].text if questions else await store.meta("asked") or "",
@@ -120,7 +128,7 @@ async def _policy(store: ChunkStore) -> str:
 
 
 def _broken(folder: SessionFolder, problem: str, size: int, changed: float) -> SessionEntry:
-    return SessionEntry(folder.name, str(folder.path), BROKEN, 0, "", size, "", changed, problem)
+    return SessionEntry(folder.name, str(folder), BROKEN, 0, "", size, "", changed, problem)
 
 
 def _size(folder: Path) -> tuple[int, float]:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from memory.store.redacted import copy_redacted
-from memory.store.sqlite import SqliteStore
+from memory.store.transfer import pull
 from runners.errors import UsageFault
 from runners.folders import STORE, SessionFolder
 from runners.redact import Redactor
 from runners.sessions.content import read_head, read_steps
 from runners.sessions.formats import SUFFIXES, WRITERS, Format
+from runners.stores import open_store
 
 
 def export(folder: SessionFolder, form: Format, out: str | None, redact: Redactor) -> Path | None:
@@ -64,7 +65,7 @@ def _write_whole(folder: SessionFolder, form: Format, path: Path, redact: Redact
 
 
 async def _write_text(folder: SessionFolder, form: Format, redact: Redactor, out: TextIO) -> None:
-    async with await SqliteStore.open(folder.store, create=False, read_only=True) as store:
+    async with await open_store(folder, create=False, read_only=True) as store:
         head = await read_head(folder.name, store, redact)
         if head.last == 0:
             raise UsageFault(f"session {folder.name} has no step yet")
@@ -80,9 +81,13 @@ def _write_tar(folder: SessionFolder, file: BinaryIO, redact: Redactor) -> None:
         tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         store = Path(scratch) / STORE
-        copy_redacted(folder.store, store, redact)
+        source = folder.store
+        if folder.address is not None:
+            source = Path(scratch) / "pulled"
+            asyncio.run(pull(folder.address, source))
+        copy_redacted(source, store, redact)
         with store.open("rb") as copied:
-            _add(tar, f"{folder.name}/{STORE}", store.stat().st_size, copied, folder.store)
+            _add(tar, f"{folder.name}/{STORE}", store.stat().st_size, copied, source)
         for path in sorted(folder.path.rglob("*")):
             if path.is_symlink() or not path.is_file() or path.name.startswith(STORE):
                 continue

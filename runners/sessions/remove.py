@@ -12,11 +12,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory.errors import MemoryFault, StoreBusy, StoreTooNew
-from memory.store.sqlite import SqliteStore
+from memory.errors import MemoryFault, NotStored, StoreBusy, StoreTooNew
+from memory.store.sqlstore import SqlStore
+from runners.environment import Environment
 from runners.errors import UsageFault
-from runners.folders import SessionFolder, find_folder
+from runners.folders import SessionFolder
 from runners.sessions.catalogue import GOING, SessionEntry, session_folders
+from runners.stores import find_session, forget, open_store, remove_from_database
 
 _AGE = re.compile(r"(\d+)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -52,12 +54,12 @@ def age(text: str) -> float:
     return float(int(match[1]) * _SECONDS[match[2]])
 
 
-def known_folder(home: Path, name: str) -> SessionFolder:
-    """A session by name, beginning or folder, a broken one by its whole name. Raises NotStored."""
-    broken = home / "runs" / name
-    if name and Path(name).name == name and broken in session_folders(home):
+def known_folder(environment: Environment, name: str) -> SessionFolder:
+    """A session by name, beginning, folder or address, a broken one by its whole name. Raises NotStored."""
+    broken = environment.home / "runs" / name
+    if name and Path(name).name == name and broken in session_folders(environment.home):
         return SessionFolder(broken)
-    return find_folder(home, name)
+    return find_session(environment, name)
 
 
 def remove(folder: SessionFolder, home: Path) -> None:
@@ -78,6 +80,12 @@ async def _detach(folder: SessionFolder, home: Path) -> None:
     """Take the session out of sight while we are its only owner."""
     store = await _claimed(folder)
     try:
+        if folder.address is not None:
+            if store is None:
+                raise NotStored(f"no session {folder}")
+            await remove_from_database(store)
+            forget(folder)
+            return
         if _is_ours(folder.path, home):
             folder.path.rename(folder.path.with_name(f"{folder.name}.removing-{secrets.token_hex(4)}"))
         else:
@@ -89,11 +97,11 @@ async def _detach(folder: SessionFolder, home: Path) -> None:
             await store.aclose()
 
 
-async def _claimed(folder: SessionFolder) -> SqliteStore | None:
+async def _claimed(folder: SessionFolder) -> SqlStore | None:
     """Own the session; None for one that cannot be opened, which nobody can hold. Of a later version that is
     not known: raises StoreTooNew."""
     try:
-        store = await SqliteStore.open(folder.store, create=False)
+        store = await open_store(folder, create=False)
     except (StoreBusy, StoreTooNew):
         raise
     except MemoryFault:

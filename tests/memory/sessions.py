@@ -14,11 +14,12 @@ from memory.manager import Memory, MemoryParts
 from memory.policies.registry import make_policy
 from memory.ports import BlockMaker, Encoder
 from memory.records import Observation, Source, Step, ToolCall
-from memory.store.sqlite import SqliteStore
+from memory.store.address import Address
 from memory.summaries.build import build_worker
 from memory.summaries.config import SummaryConfig
 from memory.summaries.ranges import build_blocks
 from memory.tokens import ScriptCounter
+from tests.memory.store.places import open_at
 
 
 class FakeClock:
@@ -36,7 +37,7 @@ class FakeClock:
 
 @asynccontextmanager
 async def open_memory(
-    path: Path,
+    path: Path | Address,
     *,
     policy: str = "pace",
     options: Mapping[str, object] | None = None,
@@ -47,7 +48,7 @@ async def open_memory(
     blocks: BlockMaker | None = None,
 ) -> AsyncIterator[Memory]:
     """A memory over the store at ``path``, made when missing. Summaries: lockstep, unless told otherwise."""
-    store = await SqliteStore.open(path, create=True)
+    store = await open_at(path, create=True)
     counter, clock = ScriptCounter(), FakeClock()
     settings = summaries or SummaryConfig(publish="lockstep")
     encoder, chosen = encoder or HashingEncoder(), make_policy(policy, options)

@@ -1,0 +1,115 @@
+"""Where a session's store is: a file in its folder, or a database that many share. The one place that decides.
+
+A session of a database has a folder of its own on each machine that works on it, for what people read and for files
+that are derived from the store: everything that matters is in the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from memory.errors import NotStored
+from memory.store.address import Address, is_address, parse_address
+from memory.store.check import Checking
+from memory.store.postgres import PostgresStore, session_names
+from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
+from runners.environment import STORE, Environment, Secret
+from runners.errors import UsageFault
+from runners.folders import SessionFolder, find_folder, new_folder, session_name
+
+
+async def open_store(
+    folder: SessionFolder, *, create: bool, read_only: bool = False, checking: Checking | None = None
+) -> SqlStore:
+    """Open the store of a session. Raises NotStored, StoreFault."""
+    if folder.address is None:
+        return await SqliteStore.open(folder.store, create=create, read_only=read_only, checking=checking)
+    if not read_only:
+        await asyncio.to_thread(folder.path.mkdir, parents=True, exist_ok=True)
+    return await PostgresStore.open(folder.address, create=create, read_only=read_only, beside=folder.path)
+
+
+async def discard(folder: SessionFolder) -> None:
+    """Remove what opening a new session wrote; its store is closed."""
+    if folder.address is not None:
+        async with await open_store(folder, create=False) as store:
+            await store.claim("discard")
+            await remove_from_database(store)
+    await asyncio.to_thread(folder.discard)
+
+
+async def remove_from_database(store: SqlStore) -> None:
+    """Delete a session that we own from its database; nothing for one in a file."""
+    if isinstance(store, PostgresStore):
+        await store.remove()
+
+
+def find_session(environment: Environment, session: str) -> SessionFolder:
+    """An existing session: by address, by its folder, by its name or a unique beginning of it. Raises NotStored,
+    UsageFault."""
+    if is_address(session):
+        address = _parsed(session)
+        if not address.session:
+            raise UsageFault(f"{address} names a database", hint=f"name a session of it: {address}#NAME")
+        return in_database(environment.home, address)
+    try:
+        return find_folder(environment.home, session)
+    except NotStored:
+        database = default_database(environment)
+        if database is None:
+            raise
+        names = asyncio.run(session_names(database))
+        matches = [name for name in names if session and name.startswith(session)]
+        if session not in names and len(matches) != 1:
+            raise
+        return in_database(environment.home, database.of(session if session in names else matches[0]))
+
+
+def new_session(environment: Environment, out: str | None) -> SessionFolder:
+    """Where a new session goes: to an address, into a folder, or where the environment says. Raises UsageFault."""
+    database = _parsed(out) if out and is_address(out) else None if out else default_database(environment)
+    if database is None:
+        return new_folder(environment.home, Path(out) if out else None)
+    return in_database(environment.home, database if database.session else database.of(session_name()))
+
+
+def default_database(environment: Environment) -> Address | None:
+    """The database that the environment names. Raises UsageFault."""
+    given = environment.given(STORE)
+    return _parsed(given) if given else None
+
+
+def database_at(environment: Environment, at: str | None) -> Address | None:
+    """The database that an option names, else the environment's. Raises UsageFault."""
+    return _parsed(at) if at else default_database(environment)
+
+
+def knowing(environment: Environment, folder: SessionFolder) -> Environment:
+    """The environment with the password of a session's address among what must not be shown."""
+    passwords = folder.address.passwords if folder.address else ()
+    known = {f"address {place}": Secret(password) for place, password in enumerate(passwords)}
+    return replace(environment, secrets={**environment.secrets, **known})
+
+
+def in_database(home: Path, address: Address) -> SessionFolder:
+    """A session of a database, with its folder on this machine."""
+    key = hashlib.sha256(address.database.encode()).hexdigest()[:12]
+    return SessionFolder(home / "databases" / key / address.session, address)
+
+
+def forget(folder: SessionFolder) -> None:
+    """Remove the folder of a session of a database."""
+    if folder.address is not None:
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _parsed(text: str) -> Address:
+    try:
+        return parse_address(text)
+    except ValueError as fault:
+        raise UsageFault(str(fault), hint="as in postgresql://user@host:5432/database#session") from None
