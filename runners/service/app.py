@@ -44,7 +44,7 @@ def make_app(service: Service) -> Gate:
         app.include_router(router)
     for router in (page_routes(service), viewer_routes(service, held)):
         app.include_router(router, include_in_schema=False)
-    add_handlers(app)
+    add_handlers(app, service.environment.home)
     described = _described(app)
     app.openapi = lambda: described  # type: ignore[method-assign]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, FailFast, Field, JsonValue
 
 from runners.service.selecting import Ask, Candidate, Strategy
 
@@ -12,6 +12,8 @@ MAX_TEXT = 1_000_000
 """Characters of one text."""
 MAX_QUERY = 20_000
 MAX_TOKENS = 1_000_000_000
+MAX_ROWS = 100_000
+"""Of any list, whatever the settings say: what is longer is not looked at."""
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 SESSION = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -55,10 +57,12 @@ class SelectIn(Body):
     )
 
     query: str = Field(min_length=1, max_length=MAX_QUERY)
-    candidates: list[CandidateIn]
+    candidates: Annotated[list[CandidateIn], FailFast(), Field(max_length=MAX_ROWS)]
     budget: Tokens = Field(description="tokens that the chosen may cost together")
     strategy: Strategy = "pacms"
-    must_keep: list[Id] = Field([], description="ids that are always chosen")
+    must_keep: Annotated[list[Id], FailFast()] = Field(
+        [], max_length=MAX_ROWS, description="ids that are always chosen"
+    )
     k: int = Field(10, ge=0, le=100_000, description="of rag")
     mult: float = Field(0.5, ge=0, le=1, description="of mmr: weight of the query against redundancy")
     drop_duplicates: bool = Field(True, description="of chosen texts that are the same only the newest stays")
@@ -147,7 +151,9 @@ class UsedOut(Body):
 
 
 class PrewarmIn(Body):
-    texts: list[Annotated[str, Field(max_length=MAX_TEXT)]] = Field(examples=[["The harbour of Varden."]])
+    texts: Annotated[list[Annotated[str, Field(max_length=MAX_TEXT)]], FailFast()] = Field(
+        max_length=MAX_ROWS, examples=[["The harbour of Varden."]]
+    )
 
 
 class PrewarmOut(Body):

@@ -105,7 +105,7 @@ class SelectClient:
             return future.result(self._deadline_s + _LEAVE_S)
         except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             future.cancel()
-            self._breaker.done(False)  # where the loop is gone (after a fork), nobody else tells
+            self._breaker.done(False)
             return self._fallback(ask, "the call did not end")
 
     async def aselect(self, ask: Ask) -> Choice:
@@ -113,7 +113,17 @@ class SelectClient:
         ask = self._counted(ask)
         if self._closed or not self._breaker.admits():
             return self._fallback(ask, CLOSED if self._closed else LEFT_ALONE)
-        return await asyncio.wrap_future(self._begin(self._selected(ask, self._take_unreported())))
+        call = asyncio.wrap_future(self._begin(self._selected(ask, self._take_unreported())))
+        try:
+            await asyncio.wait({call}, timeout=self._deadline_s + _LEAVE_S)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        if call.done() and not call.cancelled():
+            return call.result()
+        call.cancel()  # or it was, by `close`: no reason to cancel the agent as well
+        self._breaker.done(False)
+        return self._fallback(ask, "the call did not end")
 
     def used(self, choice: Choice, text: str) -> None:
         """Tell the service what the agent did next, which its estimate of recall is made from. Waits for nothing."""
@@ -205,7 +215,9 @@ class SelectClient:
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         with self._lock:
-            if self._loop is None:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                # the thread is not there yet, or was left behind by a fork, together with its connections
+                self._http = None
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_run, args=(self._loop,), name="select-client", daemon=True)
                 self._thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -14,7 +15,10 @@ from memory.errors import (
     MemoryFault,
     NotStored,
     StoreBusy,
+    StoreCorrupt,
+    StoreFault,
     StoreFull,
+    StoreTooNew,
 )
 from runners.errors import RunnerFault, UsageFault
 from runners.service.gate import INTERNAL, Refused
@@ -25,13 +29,18 @@ if TYPE_CHECKING:
     from fastapi.responses import JSONResponse
 
 _PROBLEMS = 5
+_LISTED = 100
+"""More problems than this are counted, not listed: a hostile body has millions."""
 _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotStored, 404, "not_found"),
     (StoreBusy, 409, "busy"),
+    (StoreFull, 507, "full"),
+    (StoreTooNew, 500, "too_new"),
+    (StoreCorrupt, 500, "corrupt"),
+    (StoreFault, 500, "store"),
     (BudgetTooSmall, 422, "budget"),
     (ContextExhausted, 409, "exhausted"),
     (EncoderFault, 503, "encoder"),
-    (StoreFull, 507, "full"),
     (UsageFault, 409, "usage"),
     (ToolError, 422, "invalid"),
     (ValueError, 422, "invalid"),
@@ -40,11 +49,12 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
 _log = logging.getLogger(__name__)
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Make every fault of a route a JSON answer."""
+def add_handlers(app: FastAPI, home: Path) -> None:
+    """Make every fault of a route a JSON answer, which does not say where ``home`` is."""
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
 
+    app.state.home = str(home)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(ValidationError, _invalid)
@@ -77,6 +87,8 @@ async def _refused(request: Request, fault: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, ValidationError)
+    if fault.error_count() > _LISTED:
+        return answer(422, "invalid", f"{fault.title}: {fault.error_count()} problems")
     problems = fault.errors(include_input=False, include_url=False, include_context=False)
     if problems[0]["type"] == "json_invalid":
         return answer(400, "json", problems[0]["msg"])
@@ -98,7 +110,13 @@ async def _parameters(request: Request, fault: Exception) -> JSONResponse:
 async def _fault(request: Request, fault: Exception) -> JSONResponse:
     for kind, status, name in _STATUS:
         if isinstance(fault, kind):
-            return answer(status, name, str(fault), getattr(fault, "hint", ""))
+            if status >= 500:
+                _log.warning("%s %s: %s", request.method, request.url.path, fault)
+            text, hint = (
+                told.replace(request.app.state.home, "LONGSTRIDE_HOME")
+                for told in (str(fault), getattr(fault, "hint", ""))
+            )
+            return answer(status, name, text, hint)
     _log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
     return answer(500, "internal", INTERNAL)
 

@@ -7,7 +7,7 @@ import contextlib
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Take: TypeAlias = Callable[[int], None]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN = frozenset({"/healthz", ENTER})
 """Paths that need no token; the second asks for one of its own."""
@@ -31,6 +32,8 @@ HEADERS = (
 """Sent with every answer that does not set them itself."""
 INTERNAL = "the service failed: its log says more"
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
+_BODIES_HELD = 32
+"""Of the largest size, at once."""
 _DRAIN_BYTES = 1024 * 1024
 _DRAIN_S = 0.2
 log = logging.getLogger(__name__)
@@ -46,6 +49,30 @@ class Refused(Exception):
         self.headers = headers
 
 
+class _Room:
+    """Bytes that the bodies of all requests under way may take together."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    @contextlib.contextmanager
+    def share(self) -> Iterator[Take]:
+        """One request's part, given back at the end. What it yields raises Refused when there is no more room."""
+        mine = 0
+
+        def take(size: int) -> None:
+            nonlocal mine
+            if size > self._left:
+                raise Refused(503, "busy", "too many bodies at once", ((b"retry-after", b"1"),))
+            self._left -= size
+            mine += size
+
+        try:
+            yield take
+        finally:
+            self._left += mine
+
+
 class Gate:
     """ASGI middleware around everything: checks the request, reads its whole body (counted), adds `HEADERS`, and turns
     a fault of the program into a 500 that tells nothing, with the traceback in the log. ``count`` is told of every
@@ -59,6 +86,7 @@ class Gate:
         self._settings = settings
         self._count = count
         self._hosts = settings.allowed_hosts()
+        self._room = _Room(_BODIES_HELD * settings.max_body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,8 +105,9 @@ class Gate:
             await send(message)
 
         try:
-            body = await self._admit(scope, receive)
-            await self._app(scope, receive if body is None else _replay(body, receive), guarded)
+            with self._room.share() as take:
+                body = await self._admit(scope, receive, take)
+                await self._app(scope, receive if body is None else _replay(body, receive), guarded)
         except Refused as refused:
             if not begun:
                 await _drain(scope, receive)
@@ -88,7 +117,7 @@ class Gate:
             if not begun:
                 await _answer(guarded, 500, "internal", INTERNAL)
 
-    async def _admit(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _admit(self, scope: Scope, receive: Receive, take: Take) -> bytes | None:
         headers = _headers(scope)
         self._check_host(headers)
         self._check_origin(headers)
@@ -103,7 +132,7 @@ class Gate:
         charset = parameters.strip().lower().replace('"', "")
         if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
             raise Refused(415, "media_type", "bodies are application/json")
-        return await self._body(headers, receive)
+        return await self._body(headers, receive, take)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         """Pages that were given our address by a name of theirs (DNS rebinding) send that name."""
@@ -111,9 +140,12 @@ class Gate:
             raise Refused(421, "host", "this name is not served here")
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
-        """Other sites' pages are told nothing and change nothing; there is no CORS."""
+        """Other sites' pages are told nothing and change nothing; there is no CORS. What they load without an
+        ``Origin`` (pictures, scripts) a browser marks; following a link from one is no loading."""
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        foreign = origin is not None and _site(origin) != headers.get("host", "").lower()
+        loads = headers.get("sec-fetch-mode", "navigate") != "navigate"
+        if foreign or (loads and headers.get("sec-fetch-site") in ("cross-site", "same-site")):
             raise Refused(403, "origin", "pages of other origins are not served")
 
     def _check_token(self, headers: Mapping[str, str]) -> None:
@@ -125,7 +157,7 @@ class Gate:
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("utf-8", "replace"), known):
             raise Refused(401, "token", "a bearer token is needed", ((b"www-authenticate", b"Bearer"),))
 
-    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
+    async def _body(self, headers: Mapping[str, str], receive: Receive, take: Take) -> bytes:
         limit = self._settings.max_body
         too_large = Refused(413, "size", f"bodies have at most {limit} bytes", ((b"connection", b"close"),))
         declared = headers.get("content-length", "0")
@@ -143,6 +175,7 @@ class Gate:
                     size += len(parts[-1])
                     if size > limit:
                         raise too_large
+                    take(len(parts[-1]))
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
@@ -168,6 +201,14 @@ def _name(host: str) -> str:
     except ValueError:
         return ""
     return parts.hostname or "" if parts.netloc == host.lower() and "@" not in host else ""
+
+
+def _site(origin: str) -> str:
+    """Name and port of an origin; empty for what is none, such as ``null``."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 async def _drain(scope: Scope, receive: Receive) -> None:

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections import OrderedDict
 from pathlib import Path
+from sys import getsizeof
 
 from runners.redact import Redactor
 from runners.replay.strings import is_marked, tokens
@@ -17,8 +18,10 @@ from runners.service.selecting import Ask, Selected, Working
 
 _LOG_BYTES = 16 * 1024 * 1024
 """Of the log; then it becomes the old one, and the one before is gone."""
-_HELD_CHARS = 16_000_000
-"""Texts of recent selections that are held, characters."""
+_HELD = 64_000_000
+"""Bytes that recent selections take, at most."""
+_ROW, _HEAD = 150, 1_000
+"""What a candidate and a selection take besides their texts."""
 _QUERY_CHARS = 500
 _log = logging.getLogger(__name__)
 
@@ -73,20 +76,21 @@ class DebugLog:
 
 
 class Recent:
-    """The last selections, bounded by the characters of their texts: whose kept candidates held what was used later."""
+    """The last selections, bounded by what they take: whose kept candidates held what was used later."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[str, tuple[Ask, frozenset[str], int]] = OrderedDict()
-        self._chars = 0
+        self._bytes = 0
 
     def add(self, ask: Ask, selected: Selected) -> str:
         """Returns the name that the selection is known by."""
         name = f"s{secrets.token_hex(6)}"
-        size = len(ask.query) + sum(len(one.text) for one in ask.candidates)
+        size = _HEAD + getsizeof(ask.query)
+        size += sum(_ROW + getsizeof(one.id) + getsizeof(one.text) for one in ask.candidates)
         self._held[name] = (ask, frozenset(selected.ids), size)
-        self._chars += size
-        while self._chars > _HELD_CHARS and len(self._held) > 1:
-            self._chars -= self._held.popitem(last=False)[1][2]
+        self._bytes += size
+        while self._bytes > _HELD and len(self._held) > 1:
+            self._bytes -= self._held.popitem(last=False)[1][2]
         return name
 
     def used(self, name: str, text: str) -> tuple[int, int] | None:

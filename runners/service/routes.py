@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, Request
 
 B = TypeVar("B", bound=Body)
+_SHORT = 64 * 1024
+"""Bytes of a body that is checked on the event loop."""
 _ERRORS = {
     400: "the body is no JSON, or headers contradict each other",
     401: "no token, or a wrong one",
@@ -35,7 +38,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 async def read(request: Request, model: type[B]) -> B:
     """The body of a request. Raises ValidationError."""
-    return model.model_validate_json(await request.body())
+    body = await request.body()
+    if len(body) > _SHORT:
+        return await asyncio.to_thread(model.model_validate_json, body)
+    return model.model_validate_json(body)
 
 
 def post(

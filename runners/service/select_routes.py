@@ -54,6 +54,8 @@ def select_routes(service: Service) -> APIRouter:
     async def prewarm(request: Request) -> PrewarmOut:
         """Make the keys of texts before they are candidates."""
         body = await read(request, PrewarmIn)
+        if len(body.texts) > service.settings.max_candidates:
+            raise ValueError(f"at most {service.settings.max_candidates} texts")
         return PrewarmOut(made=await service.prewarm(body.texts))
 
     async def reset() -> Done:

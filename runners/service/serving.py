@@ -8,12 +8,14 @@ import socket
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from itertools import islice
+from typing import Any
 
 from memory.selection.facility import warm_up
 from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.parts import cached_encoder
+from runners.service.door import Door
 from runners.service.passes import Passes
 from runners.service.settings import ServiceSettings, check_bind
 
@@ -22,7 +24,6 @@ _GRACE_S = 5
 _KEEP_S = 30
 _BATCH = 256
 _WATCH_S = 0.05
-_CONNECTIONS = 512
 
 
 def check_extra() -> None:
@@ -46,8 +47,6 @@ async def serve(
     """
     check_extra()
     check_bind(settings)
-    import uvicorn
-
     from runners.service.app import make_app
     from runners.service.state import Service
 
@@ -61,25 +60,32 @@ async def serve(
         texts = iter(prewarm)
         while batch := list(islice(texts, _BATCH)):
             await service.prewarm(batch)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(service),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                ws="none",
-                lifespan="on",
-                limit_concurrency=_CONNECTIONS,
-                timeout_keep_alive=_KEEP_S,
-                timeout_graceful_shutdown=_GRACE_S,
-                h11_max_incomplete_event_size=64 * 1024,
-            )
-        )
+        server = make_server(make_app(service))
         watching = asyncio.create_task(_watch(server, service.closing, lambda: ready(_url(listening))))
         try:
             await server.serve([listening])
         finally:
             watching.cancel()
+
+
+def make_server(app: Any) -> Any:
+    """The server (of uvicorn) of an application; it has no socket yet."""
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            http=Door,
+            ws="none",
+            lifespan="on",
+            timeout_keep_alive=_KEEP_S,
+            timeout_graceful_shutdown=_GRACE_S,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+    )
 
 
 async def _watch(server: object, closing: asyncio.Event, ready: Callable[[], None]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
+from memory.sanitize import sanitize
 from runners.service.bodies import (
     SESSION,
     AssembleIn,
@@ -26,10 +27,9 @@ from runners.service.bodies import (
     StepOut,
     TextOut,
 )
-from runners.service.gate import Refused
 from runners.service.routes import ERRORS, post, read
 from runners.service.state import Service
-from runners.service.stream import events, guarded, step_row
+from runners.service.stream import begun, events, guarded, step_row
 from runners.sessions.catalogue import SessionEntry, catalogue
 from tools.glimpse import GlimpseArguments, parse_ref
 
@@ -121,11 +121,8 @@ def watch_routes(service: Service) -> APIRouter:
         name: Name, after: After = 0, last_event_id: Annotated[str, Header(max_length=20)] = ""
     ) -> StreamingResponse:
         """Server-sent events: `plan`, `step` (its number is the id), `session`; `resync` for who is far behind."""
-        service.sessions.folder(name)
-        if service.streams >= service.settings.max_streams:
-            raise Refused(503, "busy", "too many streams", ((b"retry-after", b"5"),))
         begin = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else after
-        return StreamingResponse(_sent(service, name, begin), media_type="text/event-stream")
+        return StreamingResponse(await begun(_sent(service, name, begin)), media_type="text/event-stream")
 
     router.add_api_route("/{name}/steps", steps, methods=["GET"], responses=ERRORS)
     described = {**ERRORS, 200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
@@ -137,7 +134,7 @@ def watch_routes(service: Service) -> APIRouter:
 
 def _listed(entry: SessionEntry) -> ListedOut:
     return ListedOut(
-        session=entry.session,
+        session=sanitize(entry.session),
         status=entry.status,
         steps=entry.steps,
         question=entry.question,
@@ -146,11 +143,8 @@ def _listed(entry: SessionEntry) -> ListedOut:
     )
 
 
-async def _sent(service: Service, name: str, after: int) -> AsyncIterator[str]:
-    service.streams += 1
-    try:
+async def _sent(service: Service, name: str, after: int) -> AsyncGenerator[str, None]:
+    with service.streaming():
         async with service.sessions.reading(name) as store:
             async for text in guarded(events(store, after, service.closing)):
                 yield text
-    finally:
-        service.streams -= 1

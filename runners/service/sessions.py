@@ -90,7 +90,10 @@ class Sessions:
         if begin:
             if not re.fullmatch(SESSION, name):
                 raise UsageFault("this is no name for a session")
-            folder = new_folder(self._environment.home, self._environment.home / "runs" / name)
+            path = self._environment.home / "runs" / name
+            if path.is_symlink() and not SessionFolder(path).store.is_file():
+                raise UsageFault("a link stands at this name, and no session")
+            folder = new_folder(self._environment.home, path)
         else:
             folder = self.folder(name)
         await self._make_room()

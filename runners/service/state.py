@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,6 +27,9 @@ from runners.service.sessions import Sessions
 from runners.service.settings import ServiceSettings
 
 T = TypeVar("T")
+_LOGGED = 4
+"""Selections that may wait to be logged, each with all that it looked at; more are not."""
+_log = logging.getLogger(__name__)
 THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
@@ -62,7 +67,7 @@ class Service:
         self._log = DebugLog(environment.home / "service" / "selections.jsonl", settings.sample, redact)
         self._threads = ThreadPoolExecutor(THREADS, "select")
         self._logger = ThreadPoolExecutor(1, "select-log")
-        self._waiting = 0
+        self._waiting = self._logging = 0
 
     async def select(self, body: bytes, *, debug: bool = False) -> Answer:
         """Answer the body of a ``/select``. Raises ValidationError, ValueError, MustKeepTooLarge, Refused."""
@@ -71,8 +76,12 @@ class Service:
         name = self.recent.add(working.ask, selected)
         seconds = time.perf_counter() - begun
         self.metrics.selected(asked.strategy, selected.recency, seconds, asked.fallbacks)
-        if self._log.wants():
-            self._logger.submit(self._log.write, name, selected, working, seconds)
+        if self._logging < _LOGGED and self._log.wants():
+            self._logging += 1
+            task = asyncio.get_running_loop().run_in_executor(
+                self._logger, self._log.write, name, selected, working, seconds
+            )
+            task.add_done_callback(self._logged)
         return Answer(name, asked, selected, decisions)
 
     async def prewarm(self, texts: Sequence[str]) -> int:
@@ -89,6 +98,17 @@ class Service:
         task.add_done_callback(lambda _: self._left())
         return await task
 
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """Count one stream of events. Raises Refused when there are enough."""
+        if self.streams >= self.settings.max_streams:
+            raise Refused(503, "busy", "too many streams", ((b"retry-after", b"5"),))
+        self.streams += 1
+        try:
+            yield
+        finally:
+            self.streams -= 1
+
     async def aclose(self) -> None:
         """End streams, finish what runs, close the sessions."""
         self.closing.set()
@@ -98,6 +118,11 @@ class Service:
 
     def _left(self) -> None:
         self._waiting -= 1
+
+    def _logged(self, task: asyncio.Future[None]) -> None:
+        self._logging -= 1
+        if not task.cancelled() and (fault := task.exception()):
+            _log.error("a selection could not be explained", exc_info=fault)
 
     def _selected(self, body: bytes, debug: bool) -> tuple[SelectIn, Selected, Working, tuple[Decision, ...]]:
         asked = SelectIn.model_validate_json(body)

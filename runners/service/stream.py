@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from itertools import count
 
 from memory.errors import StoreFault
@@ -66,6 +67,19 @@ async def guarded(source: AsyncIterator[str]) -> AsyncIterator[str]:
             yield text
     except StoreFault:
         yield _event("error", {"kind": "store"})
+
+
+async def begun(source: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    """The same, its first text read already: what forbids a stream is raised here, before an answer has begun."""
+    first = await anext(source)
+
+    async def whole() -> AsyncGenerator[str, None]:
+        async with aclosing(source):
+            yield first
+            async for text in source:
+                yield text
+
+    return whole()
 
 
 def step_row(facts: ChunkFacts) -> dict[str, JsonValue]:

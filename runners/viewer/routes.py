@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import Annotated, Literal
 
@@ -14,13 +15,14 @@ from pydantic import Field
 from memory.chunking import full_text
 from memory.errors import SummaryFailed
 from memory.records import JsonValue
+from memory.sanitize import sanitize
 from runners.errors import UsageFault
 from runners.service.bodies import SESSION, Body
 from runners.service.gate import Refused
 from runners.service.passes import ENTER, PATH
 from runners.service.routes import read
 from runners.service.state import Service
-from runners.service.stream import events, guarded
+from runners.service.stream import begun, events, guarded
 from runners.sessions.catalogue import catalogue
 from runners.viewer import wire
 from runners.viewer.find import find
@@ -113,6 +115,7 @@ class _Data:
         entries = await asyncio.to_thread(catalogue, self._service.environment.home)
         rows: list[JsonValue] = [
             {key: value for key, value in asdict(entry).items() if key not in ("folder", "problem")}
+            | {"session": sanitize(entry.session), "opens": bool(re.fullmatch(SESSION, entry.session))}
             for entry in entries
         ]
         return JSONResponse(rows)
@@ -172,21 +175,14 @@ class _Data:
 
     async def events(self, name: Name, after: Annotated[int, Query(ge=0, le=MOST)] = 0) -> Response:
         """Server-sent: that something happened; what it was is asked for by range."""
-        service = self._service
-        service.sessions.folder(name)
-        if service.streams >= service.settings.max_streams:
-            raise Refused(503, "busy", "too many streams", ((b"retry-after", b"5"),))
-        return StreamingResponse(self._moved(name, after), media_type="text/event-stream")
+        return StreamingResponse(await begun(self._moved(name, after)), media_type="text/event-stream")
 
-    async def _moved(self, name: str, after: int) -> AsyncIterator[str]:
+    async def _moved(self, name: str, after: int) -> AsyncGenerator[str, None]:
         service = self._service
-        service.streams += 1
-        try:
+        with service.streaming():
             async with service.sessions.reading(name) as store:
                 async for text in guarded(events(store, after, service.closing)):
                     yield text if text.startswith((":", "retry")) else "event: moved\ndata: {}\n\n"
-        finally:
-            service.streams -= 1
 
 
 async def _planned(viewed: Viewed, step: int, what: WhatIf) -> Response:

@@ -41,9 +41,9 @@ class Running:
 def running(home: Path, encoder: Encoder | None = None, **settings: Any) -> Iterator[Running]:
     """A service until the end of the block."""
     pytest.importorskip("fastapi", reason=MISSING)
-    uvicorn = pytest.importorskip("uvicorn", reason=MISSING)
+    pytest.importorskip("uvicorn", reason=MISSING)
     from runners.service.app import make_app
-    from runners.service.serving import listen
+    from runners.service.serving import listen, make_server
     from runners.service.state import Service
 
     if isinstance(settings.get("token"), str):
@@ -57,9 +57,7 @@ def running(home: Path, encoder: Encoder | None = None, **settings: Any) -> Iter
 
     async def serve() -> None:
         service = Service(checked, Environment(home), config, encoder or HashingEncoder(256))
-        server = uvicorn.Server(
-            uvicorn.Config(make_app(service), log_config=None, access_log=False, ws="none", lifespan="on")
-        )
+        server = make_server(make_app(service))
         box.update(service=service, server=server, loop=asyncio.get_running_loop())
 
         async def announce() -> None:
