@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -87,6 +88,11 @@ def _read(request: MemoryRequest) -> Sequence[Dialogue]:
     if found - {request.set}:
         other = next(iter(found - {request.set}))
         raise UsageFault(f"--data {request.data}: this is {other}", hint=f"longstride memory-eval {other} reads it")
+    twice = [name for name, count in Counter(one.recording.id for one in dialogues).items() if count > 1]
+    if twice:
+        raise UsageFault(
+            f"--data {request.data}: the id {twice[0]} stands twice", hint="results are kept by it: give each its own"
+        )
     if not any(one.asked for one in dialogues):
         raise UsageFault(f"--data {request.data}: no questions in it")
     return dialogues

@@ -165,6 +165,7 @@ def _long_mem(value: object, sessions: Mapping[str, list[_Turn]], where: str) ->
     haystack = row.haystack_sessions or [sessions[ref] for ref in row.haystack_refs]
     if not haystack:
         raise UsageFault(f"{where}: neither haystack_sessions nor haystack_refs: there is nothing to remember")
+    name = sanitize(row.question_id)
     dates = [*row.haystack_dates, *[""] * len(haystack)]
     steps: list[Step] = []
     evidence: list[int] = []
@@ -174,16 +175,16 @@ def _long_mem(value: object, sessions: Mapping[str, list[_Turn]], where: str) ->
             if turn.has_answer:
                 evidence.append(len(steps))
     asking = Asking(
-        row.question_id,
+        name,
         row.question_type,
         sanitize(row.question),
-        str(row.answer),
+        _answer(row.answer),
         tuple(evidence),
         row.question_date,
         # the type of such a question is that of the answerable one it was made from
-        ABSTENTION not in row.question_id,
+        ABSTENTION not in name,
     )
-    return Dialogue(dialogue(row.question_id, "longmemeval", steps), (asking,))
+    return Dialogue(dialogue(name, "longmemeval", steps), (asking,))
 
 
 def _whole_file(path: Path) -> Iterator[Dialogue]:
@@ -220,7 +221,7 @@ def _locomo(row: Mapping[str, Any], where: str) -> Dialogue:
             f"{where}: not a LoCoMo conversation: {fault!r}",
             hint="session_N lists turns with speaker, dia_id and text; qa lists items with question and category",
         ) from fault
-    return Dialogue(dialogue(str(row.get("sample_id", where)), "locomo", steps), asked)
+    return Dialogue(dialogue(sanitize(str(row.get("sample_id", where))), "locomo", steps), asked)
 
 
 def _asking(at: int, item: Mapping[str, Any], numbers: Mapping[str, int]) -> Asking:
@@ -234,11 +235,16 @@ def _asking(at: int, item: Mapping[str, Any], numbers: Mapping[str, int]) -> Ask
         f"q{at}",
         f"category-{category}",
         sanitize(item["question"]),
-        str(answer),
+        _answer(answer),
         tuple(sorted(known)),
         answerable=category != ADVERSARIAL,
         unresolved=tuple(lost),
     )
+
+
+def _answer(given: object) -> str:
+    """A gold as text: some are numbers, and none is no text."""
+    return "" if given is None else str(given)
 
 
 def _references(text: str) -> list[str]:

@@ -157,6 +157,7 @@ def test_a_judge(command: Command, tmp_path: Path, replies: list[str], value: fl
         (["--data", "broken.jsonl"], "broken.jsonl:1: question: field required"),
         (["--data", "locomo.json"], "longstride memory-eval locomo reads it"),
         (["--data", "empty.json"], "no questions in it"),
+        (["--data", "twice.json"], "the id q1 stands twice"),
         (["--selectors", "top_k"], "top-k"),
         (["--selectors", ","], "--selectors: name at least one"),
         (["--budget-share", "0"], "--budget-share 0: a percentage"),
@@ -181,10 +182,19 @@ def test_bad_input_is_one_line_that_says_what_to_do(
     (tmp_path / "notes" / "readme.txt").write_text('{"form": "notes"}\n')
     (tmp_path / "broken.jsonl").write_text('{"question_id": "q1", "text": "?"}\n')
     (tmp_path / "empty.json").write_text("[]")
+    (tmp_path / "twice.json").write_text(json.dumps([LONG_MEM[0], {**LONG_MEM[1], "question_id": "q1"}]))
     ended = command("memory-eval", "longmemeval", "--data", str(data), *SMALL, *arguments)
     assert ended.code == 2
     assert said in ended.error
     assert not (command.home / "cache" / "readers").exists()
+
+
+def test_a_gold_that_is_none_and_an_id_with_half_a_character(command: Command, tmp_path: Path) -> None:
+    rows = [{**LONG_MEM[0], "question_id": "q\ud800", "answer": None}, {**LONG_MEM[1], "answer": 7}]
+    data = long_mem(tmp_path, rows)
+    assert [item.answer for one in read_all(data) for item in one.asked] == ["", "7"]
+    ended = command("memory-eval", "longmemeval", "--data", str(data), *SMALL)
+    assert (ended.code, ended.report["questions"]) == (0, 2)
 
 
 def test_questions_are_chosen_evenly(tmp_path: Path) -> None:
