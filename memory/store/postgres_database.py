@@ -48,9 +48,9 @@ class PostgresDatabase:
         """Of the session, within its database."""
         self.locked = False
         """Whether this store holds the session's lock, and takes it again on a new connection."""
-        self._read_only = read_only
+        self.read_only = read_only
         self._faults = faults
-        self._busy_timeout_s = busy_timeout_s
+        self.busy_timeout_s = busy_timeout_s
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._link: Link | None = None
         self._readers: _Readers | None = None
@@ -72,17 +72,17 @@ class PostgresDatabase:
     def _open(self, create: bool) -> bool:
         link = self._connect()
         try:
-            prepare(link, write=create or not self._read_only)
+            prepare(link, write=create or not self.read_only)
             made = create and make_session(link) is not None
             row = link.execute("SELECT id FROM longstride.sessions WHERE name = ?", (self.address.session,)).fetchone()
             if row is None:
                 raise NotStored(f"there is no session {self.address}")
             self.number = int(row[0])
-            self._readers = _Readers.of(self.address, self._busy_timeout_s)
+            self._readers = _Readers.of(self.address, self.busy_timeout_s)
         except BaseException:
             link.connection.close()
             raise
-        if self._read_only:
+        if self.read_only:
             link.connection.close()
         else:
             self._enter(link)
@@ -90,7 +90,7 @@ class PostgresDatabase:
 
     def _connect(self) -> Link:
         try:
-            return Link(connect(self.address, busy_timeout_s=self._busy_timeout_s), self.address)
+            return Link(connect(self.address, busy_timeout_s=self.busy_timeout_s), self.address)
         except driver().Error as error:
             raise fault_of(error, self.address) from error
 
@@ -156,7 +156,7 @@ class PostgresDatabase:
         """Run ``work`` in one durable transaction. Once called it runs to its end, even if the caller is cancelled; it
         may be run again where the server broke off before it took place."""
         self._ensure_open()
-        if self._read_only:
+        if self.read_only:
             raise StoreFault(f"{self.address} was opened to be read, not for writing")
         return await settled(self._writer, lambda: self._transact(work, name))
 
@@ -168,7 +168,7 @@ class PostgresDatabase:
         return await settled(readers.threads, lambda: readers.snapshot(work, self.number))
 
     def _transact(self, work: Callable[[Link], T], name: str) -> T:
-        until = time.monotonic() + self._busy_timeout_s
+        until = time.monotonic() + self.busy_timeout_s
         while True:
             link = self._link
             if link is None or link.lost:

@@ -28,7 +28,8 @@ from memory.policies.registry import make_policy
 from memory.ports import Completion, Encoder, Faults
 from memory.recall import Recall
 from memory.records import JsonValue, Observation, Reply, Source, Step, StopReason, ToolCall, Usage
-from memory.store.sqlite import SqliteStore
+from memory.store.address import Address
+from memory.store.sqlstore import SqlStore
 from memory.summaries.base import Summariser
 from memory.summaries.build import build_worker, stored_job
 from memory.summaries.config import SummaryConfig
@@ -36,6 +37,7 @@ from memory.summaries.ranges import build_blocks
 from memory.summaries.worker import SummaryWorker
 from memory.tokens import ScriptCounter
 from tests.memory.sessions import FakeClock
+from tests.memory.store.places import open_at
 from tools.base import Arguments, CallContext
 from tools.glimpse import Glimpse
 from tools.toolset import Toolset
@@ -89,7 +91,7 @@ class Bench:
     """An open session and everything around it."""
 
     session: Session
-    store: SqliteStore
+    store: SqlStore
     memory: Memory
     loop: Loop
     backbone: Completion
@@ -130,11 +132,11 @@ class Setup:
 
 @asynccontextmanager
 async def bench(
-    path: Path, model: Completion, tools: Sequence[FakeTool] = (), setup: Setup | None = None
+    path: Path | Address, model: Completion, tools: Sequence[FakeTool] = (), setup: Setup | None = None
 ) -> AsyncIterator[Bench]:
     """The session of the store at ``path``, begun or gone on with as the runners do it."""
     setup = setup or Setup()
-    async with await SqliteStore.open(path, create=True, faults=setup.faults) as store:
+    async with await open_at(path, create=True, faults=setup.faults) as store:
         if setup.owned:
             await store.claim("bench")
         async with _session(store, model, tools, setup) as b:
@@ -146,7 +148,7 @@ async def bench(
 
 @asynccontextmanager
 async def _session(
-    store: SqliteStore, model: Completion, tools: Sequence[FakeTool], setup: Setup
+    store: SqlStore, model: Completion, tools: Sequence[FakeTool], setup: Setup
 ) -> AsyncIterator[Bench]:
     counter, dialect = ScriptCounter(), NativeDialect(today="2026-01-31")
     events: list[AnyEvent] = []

@@ -16,10 +16,11 @@ from memory.records import Step
 from memory.store.sqlite import SqliteStore
 from runners.cli import app
 from tests.agent.bench import Setup, bench
-from tests.faults.player import EFFECTS, STORE, Points, finish, play
+from tests.faults.player import EFFECTS, Points, finish, place_of, play
 from tests.faults.script import FOLDING, Playing, World, append
 from tests.faults.zygote import Job
 from tests.memory.store.build import chunk
+from tests.memory.store.places import open_at, taken_for_dead
 
 
 async def session(given: Mapping[str, Any]) -> object:
@@ -84,7 +85,7 @@ async def claim(given: Mapping[str, Any]) -> object:
     folder, racers, pid = Path(given["folder"]), int(given["racers"]), os.getpid()
     await _together(folder / "here", racers)
     won, said = False, ""
-    async with await SqliteStore.open(folder / "s.sqlite", create=True) as store:
+    async with await open_at(place_of(folder), create=True) as store:
         try:
             await store.claim("racer")
             won = True
@@ -118,15 +119,15 @@ async def woken(given: Mapping[str, Any]) -> object:
     folder = Path(given["folder"])
     model, seen = Playing(), dict[str, object]()
     tools = [World(name, folder / EFFECTS) for name in ("search", "visit", "python")]
-    other = await SqliteStore.open(folder / STORE, create=True)
-    async with bench(folder / STORE, model, tools, Setup(policy=FOLDING, owned=True)) as b:  # type: ignore[arg-type]
+    other = await open_at(place_of(folder), create=True)
+    async with bench(place_of(folder), model, tools, Setup(policy=FOLDING, owned=True)) as b:  # type: ignore[arg-type]
         model.store = b.store
         whole = model.complete
 
         async def away(request: Any) -> Any:
             reply = await whole(request)
             if b.memory.steps == 3:
-                await other._database.write(lambda c: c.execute("UPDATE owner SET boot = 'an earlier one'"))
+                await taken_for_dead(b.store, other)
                 await other.claim("successor")
                 await other.commit_step(chunk(4))
                 seen["effects_before"] = (folder / EFFECTS).read_text()

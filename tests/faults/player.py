@@ -11,12 +11,14 @@ from pathlib import Path
 from agent.events import AnyEvent, StepCommitted
 from agent.session import Outcome
 from memory.records import View
+from memory.store.address import Address, parse_address
 from memory.summaries.base import SummaryJob
 from memory.summaries.fakes import FakeSummariser
 from tests.agent.bench import Bench, Setup, bench
 from tests.faults.script import FOLDING, QUESTIONS, SCRIPT, Playing, World, append, steps_of, whole
 
 STORE, ACKNOWLEDGED, EFFECTS, STATUS = "session.sqlite", "acknowledged", "effects", "statuses"
+ADDRESS = "address"
 
 
 @dataclass
@@ -62,12 +64,25 @@ async def play(folder: Path, points: Points | None = None, policy: str = FOLDING
     model = Playing(SCRIPT if policy == FOLDING else SCRIPT[:2] + SCRIPT[3:], points.at)
     tools = [World(name, folder / EFFECTS, points.at) for name in ("search", "visit", "python")]
     setup = Setup(policy=policy, owned=True, faults=points, summariser=PointedSummariser(points), record=False)
-    async with bench(folder / STORE, model, tools, setup) as b:  # type: ignore[arg-type]
+    async with bench(place_of(folder), model, tools, setup) as b:  # type: ignore[arg-type]
         model.store = b.store
         points.place = whole(await steps_of(b.store))
         b.loop.bus.subscribe(lambda event: acknowledge(folder, event))
         b.loop.bus.subscribe(points.on_event)
         return await finish(b)
+
+
+def place_of(folder: Path) -> Path | Address:
+    """Where the store of a folder's session is: in it, or where a file in it says."""
+    file = folder / ADDRESS
+    return parse_address(file.read_text()) if file.exists() else folder / STORE
+
+
+def begin(folder: Path, database: Address | None = None) -> None:
+    """Make the folder of a session, in a database where one is given."""
+    folder.mkdir()
+    if database is not None:
+        (folder / ADDRESS).write_text(f"{database.url}#{folder.name}")
 
 
 async def finish(b: Bench) -> Outcome:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from memory.records import JsonValue, Observation, Reply, Request, Source, Step, Usage
-from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from tests.agent.bench import AnyArguments, act, say, search
 from tools.base import Arguments, CallContext
 
@@ -62,7 +62,7 @@ class Playing:
 
     def __init__(self, script: Sequence[tuple[str, Reply]] = SCRIPT, at: Callable[[str], None] | None = None) -> None:
         self.script = script
-        self.store: SqliteStore | None = None
+        self.store: SqlStore | None = None
         self._at = at or (lambda point: None)
 
     async def complete(self, request: Request) -> Reply:
@@ -119,7 +119,7 @@ def whole(steps: Sequence[Step]) -> int:
     return sum(not step.interrupted for step in steps)
 
 
-async def steps_of(store: SqliteStore) -> list[Step]:
+async def steps_of(store: SqlStore) -> list[Step]:
     """Every committed step."""
     return [chunk.step for chunk in await store.chunks(range(1, await store.last_step() + 1))]
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memory.chunking import full_text
 from memory.records import JsonValue, Step
 from memory.store import reads
+from memory.store.address import Address
+from memory.store.sql import Connection
 from memory.store.verify import verify
-from tests.faults.player import ACKNOWLEDGED, EFFECTS, STORE
+from tests.faults.player import ACKNOWLEDGED, EFFECTS, begin, place_of
 from tests.faults.script import transcript
 from tests.faults.zygote import Ended, Zygote
+from tests.memory.store.places import looking
 
 KEPT = ("steps", "chunks", "questions", "blocks", "plans", "views", "keys", "usage", "events")
 """Tables whose rows stay as they are once a step is committed."""
@@ -44,10 +46,10 @@ class Survivor:
 
     def look(self) -> None:
         """Committed rows are as they were, acknowledged steps are there, the store is whole."""
-        if not (self.folder / STORE).exists():
-            assert not self.rows
-            return
-        with closing(opened(self.folder / STORE)) as connection:
+        with looking(place_of(self.folder)) as connection:
+            if connection is None:
+                assert not self.rows
+                return
             assert [finding for finding in verify(connection) if finding.problems] == []
             rows = committed(connection)
         for table, before in self.rows.items():
@@ -59,12 +61,14 @@ class Survivor:
 
     def settled(self) -> bool:
         """Whether the session has settings: before that it was never begun."""
-        with closing(opened(self.folder / STORE)) as connection:
+        with looking(place_of(self.folder)) as connection:
+            assert connection is not None
             return reads.meta(connection, "settings") is not None
 
     def steps(self) -> list[Step]:
         """The committed steps."""
-        with closing(opened(self.folder / STORE)) as connection:
+        with looking(place_of(self.folder)) as connection:
+            assert connection is not None
             return [c.step for c in reads.chunks(connection, range(1, reads.last_step(connection) + 1))]
 
     def finished(self, expected: list[JsonValue]) -> None:
@@ -74,31 +78,26 @@ class Survivor:
         assert all(any(call.name == "python" for call in step.calls) for step in steps if step.interrupted)
         runs = [line for line in lines(self.folder / EFFECTS) if line.startswith("python")]
         assert len(set(runs)) == len(runs), "python was run again"
-        with closing(opened(self.folder / STORE)) as connection:
+        with looking(place_of(self.folder)) as connection:
+            assert connection is not None
             assert connection.execute("SELECT * FROM intents").fetchall() == []
             assert connection.execute("SELECT * FROM owner").fetchall() == []
             assert reads.without_views(connection, len(steps)) == []
-            (twice,) = connection.execute(
-                "SELECT COUNT(*) - COUNT(DISTINCT first || ' ' || last || text) FROM blocks"
-            ).fetchone()
-            assert twice == 0, "a text that stands for steps was stored twice"
+            blocks = connection.execute("SELECT first, last, text FROM blocks").fetchall()
+            assert len(set(blocks)) == len(blocks), "a text that stands for steps was stored twice"
             keyed = {chunk for (chunk,) in connection.execute("SELECT chunk FROM keys")}
             assert set(range(1, len(steps) - RECENT)) <= keyed
             assert connection.execute("SELECT value FROM meta WHERE key = 'store.clean'").fetchone() == ("1",)
         assert all(full_text(step) for step in steps)
 
 
-def opened(store: Path) -> sqlite3.Connection:
-    """A connection that changes nothing, not even by closing: the next child finds the log as the kill left it."""
-    return sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)
-
-
-def committed(connection: sqlite3.Connection) -> Rows:
+def committed(connection: Connection) -> Rows:
     """Every row that may not change any more, by table, in order."""
     last = reads.last_step(connection)
+    number = "rowid, " if isinstance(connection, sqlite3.Connection) else ""
     settled = {"plans": f"WHERE step <= {last}", "views": f"WHERE published_step <= {last}"}
     return {
-        table: connection.execute(f"SELECT rowid, * FROM {table} {settled.get(table, '')} ORDER BY rowid").fetchall()
+        table: connection.execute(f"SELECT {number}* FROM {table} {settled.get(table, '')} ORDER BY 1").fetchall()
         for table in KEPT
     }
 
@@ -107,10 +106,12 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def kill_at_random(zygote: Zygote, folder: Path, rng: random.Random, span: float, policy: str) -> Survivor:
+def kill_at_random(
+    zygote: Zygote, folder: Path, rng: random.Random, span: float, policy: str, database: Address | None = None
+) -> Survivor:
     """Kill a session at random times within ``span`` seconds until a child of it gets to its end. Where the machine has
     become slower than that, the span grows."""
-    folder.mkdir()
+    begin(folder, database)
     survivor = Survivor(folder, policy)
     while survivor.session(zygote, kill_after=rng.uniform(0.0, span)).killed:
         span *= GROWTH

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import random
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,11 +12,14 @@ import pytest
 
 from memory.records import JsonValue
 from memory.store import reads
+from memory.store.address import Address
 from memory.store.migrations import MIGRATIONS
+from tests.faults.player import begin
 from tests.faults.script import FOLDING, SCRIPT, TYPES, transcript
-from tests.faults.survivor import Survivor, kill_at_random, opened
+from tests.faults.survivor import Survivor, kill_at_random
 from tests.faults.zygote import Zygote
 from tests.fixtures import make_store
+from tests.memory.store.places import reading
 
 POLICIES = (FOLDING, "pace")
 BESIDE = ("add_keys:", "add_views:", "summary:")
@@ -27,26 +28,11 @@ SPAN = 1.2
 """Kills fall anywhere in this share of the time that a whole session takes."""
 
 
-@pytest.fixture(scope="module")
-def disk() -> Iterator[Path]:
-    """In memory where there is such a disk: a kill loses nothing that was written, so an fsync would only cost time."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture(scope="module")
-def zygote(disk: Path) -> Iterator[Zygote]:
-    (disk / "scratch").mkdir()
-    with Zygote(disk / "scratch") as running:
-        yield running
-
-
 class Uninterrupted:
     """A session that nobody killed, by policy: its transcript, the points it passed, and how long it took."""
 
-    def __init__(self, zygote: Zygote, folder: Path, policy: str) -> None:
-        folder.mkdir()
+    def __init__(self, zygote: Zygote, folder: Path, policy: str, database: Address | None = None) -> None:
+        begin(folder, database)
         survivor = Survivor(folder, policy)
         ended = survivor.session(zygote, points=True)
         assert not ended.killed
@@ -67,7 +53,15 @@ def test_the_uninterrupted_session_is_what_the_script_says(whole: dict[str, Unin
     assert {SCRIPT[place][0] for _, place in whole[FOLDING].points if place < len(SCRIPT)} == set(TYPES)
 
 
-def killed(zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted], *, kills: int, seed: int) -> int:
+def killed(
+    zygote: Zygote,
+    disk: Path,
+    whole: dict[str, Uninterrupted],
+    *,
+    kills: int,
+    seed: int,
+    database: Address | None = None,
+) -> int:
     """Sessions killed at random until there were so many kills; returns how many steps were interrupted by them."""
     rng = random.Random(seed)
     done = interrupted = number = 0
@@ -75,7 +69,7 @@ def killed(zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted], *, kills
         number += 1
         policy = POLICIES[number % len(POLICIES)]
         folder = disk / f"random-{seed}-{number}"
-        survivor = kill_at_random(zygote, folder, rng, SPAN * whole[policy].seconds, policy)
+        survivor = kill_at_random(zygote, folder, rng, SPAN * whole[policy].seconds, policy, database)
         survivor.finished(whole[policy].transcript)
         done += survivor.kills
         interrupted += sum(step.interrupted for step in survivor.steps())
@@ -93,12 +87,14 @@ def test_a_thousand_random_kills(zygote: Zygote, disk: Path, whole: dict[str, Un
     assert killed(zygote, disk, whole, kills=1_000, seed=2) > 10
 
 
-def crash(zygote: Zygote, disk: Path, whole: Uninterrupted, point: str, nth: int) -> None:
+def crash(
+    zygote: Zygote, disk: Path, whole: Uninterrupted, point: str, nth: int, database: Address | None = None
+) -> None:
     """Die the n-th time at a point, look, go on, and come to the same end. What is made beside the steps is stored in
     batches of any size, so such a point may be passed fewer times: then earlier."""
     for earlier in range(nth if point.startswith(BESIDE) else 1):
         folder = disk / f"{point.replace(':', '-')}-{nth}-{earlier}"
-        folder.mkdir()
+        begin(folder, database)
         survivor = Survivor(folder)
         if survivor.session(zygote, deadly=[point, nth - earlier]).killed:
             break
@@ -154,7 +150,7 @@ def test_killed_before_any_statement_of_a_migration(zygote: Zygote, disk: Path) 
             assert ended.result == [MIGRATIONS[-1].number, make_store.STEPS], ended.error
             assert statement > 10
             return
-        with closing(opened(path)) as connection:
+        with closing(reading(path)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert reads.last_step(connection) == make_store.STEPS
         again = zygote.run("migrate", path=str(path), statement=0)

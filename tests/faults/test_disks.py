@@ -26,13 +26,14 @@ from memory.store.verify import verify
 from tests.agent.bench import Setup, bench
 from tests.faults.player import STORE, finish, play
 from tests.faults.script import SCRIPT, Playing, World, steps_of, transcript
-from tests.faults.survivor import opened
+from tests.memory.store.places import reading
 from tests.support.mounts import in_namespace, read_only, small
 
 FILL = """
 import asyncio, json, pathlib, sys
 from tests.faults.player import play
 from tests.faults.survivor import Survivor
+from tests.memory.store.places import reading
 from tests.faults.script import transcript
 
 folder, room = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]) / "ballast"
@@ -65,7 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[JsonVal
     """An uninterrupted session: its store and its transcript."""
     folder = tmp_path_factory.mktemp("whole")
     assert asyncio.run(play(folder)).status == "completed"
-    with closing(opened(folder / STORE)) as connection:
+    with closing(reading(folder / STORE)) as connection:
         steps = [c.step for c in reads.chunks(connection, range(1, reads.last_step(connection) + 1))]
     return (folder / STORE).read_bytes(), transcript(steps)
 
@@ -210,7 +211,7 @@ async def test_a_log_cut_anywhere_gives_a_whole_beginning(memory_disk: Path) -> 
             steps = await steps_of(opened_again)
             assert steps == beginnings[len(steps)]
             found.add(len(steps))
-        with closing(opened(path)) as connection:
+        with closing(reading(path)) as connection:
             assert [finding for finding in verify(connection) if finding.problems] == []
     assert max(found) == len(beginnings) - 1
     assert len(found) > 5

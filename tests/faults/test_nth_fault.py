@@ -9,7 +9,7 @@ import random
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,13 +22,14 @@ from agent.session import Outcome
 from memory.encoders.hashing import HashingEncoder
 from memory.errors import EncoderFault, StoreFault, SummaryRejected
 from memory.records import JsonValue, Observation, Reply, Request, View
+from memory.store.address import Address
 from memory.store.verify import verify
 from memory.summaries.base import SummaryJob
 from memory.summaries.fakes import FakeSummariser
 from tests.agent.bench import AnyArguments, Bench, Setup, bench
 from tests.faults.player import finish
 from tests.faults.script import Playing, World, long_script, steps_of, transcript
-from tests.faults.survivor import opened
+from tests.memory.store.places import looking
 from tools.base import CallContext, ToolError
 
 STEPS = 30
@@ -166,7 +167,7 @@ class Summariser(FakeSummariser):
         return await super().summarise(job)
 
 
-async def open_with(stack: AsyncExitStack, path: Path, nth: Nth) -> Bench:
+async def open_with(stack: AsyncExitStack, path: Path | Address, nth: Nth) -> Bench:
     encoder = Encoder()
     encoder.nth = nth
     model = Model(nth)
@@ -190,7 +191,7 @@ async def attempt(b: Bench, nth: Nth) -> str:
         nth.run = None
 
 
-async def fail_and_go_on(path: Path, nth: Nth, *, reopen: bool) -> list[str]:
+async def fail_and_go_on(path: Path | Address, nth: Nth, *, reopen: bool) -> list[str]:
     """How the runs of a session ended, until one completed it."""
     ends: list[str] = []
     while not ends or ends[-1] != "completed":
@@ -213,7 +214,7 @@ class Whole:
     passed: tuple[str, ...]
 
 
-async def left(path: Path) -> list[JsonValue]:
+async def left(path: Path | Address) -> list[JsonValue]:
     async with AsyncExitStack() as stack:
         b = await open_with(stack, path, Nth(at="never"))
         return transcript(await steps_of(b.store))
@@ -240,12 +241,14 @@ async def uninterrupted(folder: Path, at: str) -> Whole:
     return WHOLE[at]
 
 
-async def check(folder: Path, chosen: Kind, n: int, whole: Whole) -> str:
+async def check(folder: Path, chosen: Kind, n: int, whole: Whole, database: Address | None = None) -> str:
     """One session with a fault at n; returns how its first run ended."""
-    path, nth = folder / f"s{n}", Nth(chosen.at, n, chosen.fault)
+    path: Path | Address = database.of(f"s{n}") if database else folder / f"s{n}"
+    nth = Nth(chosen.at, n, chosen.fault)
     ends = await fail_and_go_on(path, nth, reopen=n % 2 == 0)
     assert set(ends) <= chosen.allowed, (n, ends, nth.passed[n - 1 : n])
-    with closing(opened(path)) as connection:
+    with looking(path) as connection:
+        assert connection is not None
         assert [finding for finding in verify(connection) if finding.problems] == []
     now = await left(path)
     differing = sum(a != b for a, b in zip(now, whole.transcript, strict=True))

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from memory.errors import StoreBusy
 from memory.store import reads
+from memory.store.address import Address
 from memory.store.owner import this_process
 from memory.store.sqlite import SqliteStore
-from tests.faults.survivor import opened
+from tests.faults.player import begin, place_of
 from tests.faults.zygote import Zygote
+from tests.memory.store.places import looking, open_at
 
 STATES = ("none", "new", "free", "left", "killed")
 """What the racers find: no file, a file that nobody owned yet, one given up in order, one whose owner is gone (by its
 record), one whose owner was killed at work."""
 
 
-@pytest.fixture(scope="module")
-def disk() -> Iterator[Path]:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture(scope="module")
-def zygote(disk: Path) -> Iterator[Zygote]:
-    (disk / "scratch").mkdir()
-    with Zygote(disk / "scratch") as running:
-        yield running
-
-
-async def prepare(path: Path, state: str) -> None:
+async def prepare(where: Path | Address, state: str) -> None:
     if state == "none":
         return
-    async with await SqliteStore.open(path, create=True) as store:
+    async with await open_at(where, create=True) as store:
         if state == "free":
             await store.claim("earlier")
         if state == "left":
@@ -53,11 +38,10 @@ async def prepare(path: Path, state: str) -> None:
             )
 
 
-def race(zygote: Zygote, folder: Path, state: str, racers: int) -> None:
+def race(zygote: Zygote, folder: Path, state: str, racers: int, database: Address | None = None) -> None:
     """Racers start together; the winner writes steps and holds the session until every other has been refused."""
-    folder.mkdir()
-    path = folder / "s.sqlite"
-    asyncio.run(prepare(path, state))
+    begin(folder, database)
+    asyncio.run(prepare(place_of(folder), state))
     if state == "killed":
         assert zygote.run("claim", folder=str(folder), racers=1, die=True).killed
     ended = zygote.run_all([{"job": "claim", "folder": str(folder), "racers": racers}] * racers)
@@ -67,15 +51,16 @@ def race(zygote: Zygote, folder: Path, state: str, racers: int) -> None:
     (winner,) = [result["pid"] for result in results if result["won"]]
     for result in results:
         assert result["won"] or f"process {winner} " in result["said"]
-    with closing(opened(path)) as connection:
+    with looking(place_of(folder)) as connection:
+        assert connection is not None
         thoughts = {chunk.step.thought for chunk in reads.chunks(connection, range(1, reads.last_step(connection) + 1))}
     assert thoughts == {str(winner)} | ({"killed"} if state == "killed" else set())
 
 
-def races(zygote: Zygote, disk: Path, count: int, seed: int) -> None:
+def races(zygote: Zygote, disk: Path, count: int, seed: int, database: Address | None = None) -> None:
     rng = random.Random(seed)
     for number in range(count):
-        race(zygote, disk / f"race-{seed}-{number}", STATES[number % len(STATES)], rng.choice((2, 2, 3)))
+        race(zygote, disk / f"race-{seed}-{number}", STATES[number % len(STATES)], rng.choice((2, 2, 3)), database)
 
 
 def test_fifty_races(zygote: Zygote, disk: Path) -> None:
@@ -89,17 +74,20 @@ def test_five_hundred_races(zygote: Zygote, disk: Path) -> None:
     races(zygote, disk, 500, 2)
 
 
-def test_an_owner_that_wakes_up_stops_before_it_asks_or_acts_again(zygote: Zygote, disk: Path) -> None:
-    """Displaced while its model is asked: no tool runs, nothing is written, the run ends by name; its successor's
-    session is whole."""
-    folder = disk / "woken"
-    folder.mkdir()
+def woken(zygote: Zygote, folder: Path, database: Address | None = None) -> None:
+    """An owner is displaced while its model is asked: no tool runs, nothing is written, the run ends by name; its
+    successor's session is whole."""
+    begin(folder, database)
     ended = zygote.run("woken", folder=str(folder))
     assert ended.code == 0, ended.error
     assert ended.result["status"] == "store_busy"
     assert ended.result["effects"] == ended.result["effects_before"]
     assert ended.result["steps"] == ended.result["steps_before"] + 1
     assert ended.result["owner"] == "successor"
+
+
+def test_an_owner_that_wakes_up_stops_before_it_asks_or_acts_again(zygote: Zygote, disk: Path) -> None:
+    woken(zygote, disk / "woken")
 
 
 async def test_two_sessions_of_one_process_are_two_owners(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ unix_socket_directories = '{folder}'
 port = {port}
 max_connections = 100
 shared_buffers = 64MB
-fsync = {fsync}
+fsync = on
 full_page_writes = on
 logging_collector = off
 """
@@ -93,9 +93,9 @@ def _reachable(package: Path, scratch: Path) -> Path:
 
 
 class Server:
-    """One server. ``fsync`` stays on where what survives a crash of it is looked at."""
+    """One server, with fsync."""
 
-    def __init__(self, programs: Path, folder: Path, *, fsync: bool = True) -> None:
+    def __init__(self, programs: Path, folder: Path) -> None:
         self.programs = programs
         self.folder = folder
         self.data = folder / "data"
@@ -109,7 +109,7 @@ class Server:
         made = self._run("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
         if made.returncode:
             raise NoServer(f"initdb: {made.stderr.decode(errors='replace')[-400:]}")
-        settings = _SETTINGS.format(folder=folder, port=self.port, fsync="on" if fsync else "off")
+        settings = _SETTINGS.format(folder=folder, port=self.port)
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(settings)
 
@@ -189,14 +189,15 @@ def _environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running(programs: Path | None, *, fsync: bool = True) -> Iterator[Server]:
-    """A server for as long as it is needed, in a folder with a short name: socket paths have a limit."""
+def running(programs: Path | None, place: Path | None = None) -> Iterator[Server]:
+    """A server for as long as it is needed, in a folder with a short name: socket paths have a limit. ``place``: where
+    that folder is, when it is not among the temporary ones."""
     if programs is None:
         raise NoServer("no initdb in PATH or below /usr/lib/postgresql")
-    with tempfile.TemporaryDirectory(prefix="ls-pg-") as made:
+    with tempfile.TemporaryDirectory(prefix="ls-pg-", dir=place) as made:
         folder = Path(made)
         folder.chmod(0o755)
-        server = Server(programs, folder / "s", fsync=fsync)
+        server = Server(programs, folder / "s")
         server.start()
         try:
             yield server

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memory.store.address import Address
 from memory.store.postgres import PostgresStore
+from memory.store.postgres_database import opened
+from memory.store.sql import Connection
 from memory.store.sqlite import SqliteStore
 from memory.store.sqlstore import SqlStore
 
@@ -52,3 +57,26 @@ def backend(store: PostgresStore) -> int:
     link = store._database._link
     assert link is not None
     return link.connection.info.backend_pid
+
+
+def reading(store: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, not even by closing: the next one finds the log as it was left."""
+    return sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)
+
+
+@contextlib.contextmanager
+def looking(where: Path | Address) -> Iterator[Connection | None]:
+    """Look into a store from outside; None where there is none yet."""
+    if isinstance(where, Path):
+        if not where.exists():
+            yield None
+            return
+        with contextlib.closing(reading(where)) as connection:
+            yield connection
+        return
+    with opened(where) as link:
+        (there,) = link.execute("SELECT to_regclass('longstride.sessions') IS NOT NULL").fetchone()
+        row = there and link.execute("SELECT id FROM longstride.sessions WHERE name = ?", (where.session,)).fetchone()
+        if row:
+            link.script(f"SET longstride.session = '{row[0]}'")
+        yield link if row else None
