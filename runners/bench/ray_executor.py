@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import os
 import platform
 import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +28,8 @@ PATIENCE_S = 60.0
 """How long a worker waits for a session that another process still holds: that of a driver that was killed, which Ray
 is about to end."""
 AGAIN_S = 0.5
+TOKEN = "RAY_AUTH_TOKEN"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +55,18 @@ class RayExecutor:
         """Raises UsageFault for a cluster that cannot be reached or does not have what workers need."""
         if not trials:
             return
-        self._start()
+        self._start(environment)
         try:
-            with _mark(trials) as mark:
+            with _mark(trials) as mark, redirect_stdout(_Said()):
                 crew = [_Worker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
                 async with aclosing(work_off(crew, Placement(trials, len(crew)))) as signs:  # type: ignore[type-var]
                     async for sign in signs:
                         yield sign
         finally:
             self._ray.shutdown()
+            os.environ.pop(TOKEN, None)
 
-    def _start(self) -> None:
+    def _start(self, environment: Environment) -> None:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if self._cluster.runtime_env:
             options["runtime_env"] = dict(self._cluster.runtime_env)
@@ -69,6 +74,8 @@ class RayExecutor:
             options |= {"address": "local", "num_cpus": self._cluster.workers, "include_dashboard": False}
         else:
             options["address"] = self._cluster.address
+            if token := environment.secret(TOKEN):
+                os.environ[TOKEN] = token  # the command line took it out, as all secrets; Ray looks for it there
         try:
             self._ray.init(**options)
         except (ConnectionError, ValueError, RuntimeError) as fault:
@@ -87,6 +94,15 @@ def _mark(trials: Sequence[Trial]) -> Iterator[Path]:
         yield mark
     finally:
         mark.unlink(missing_ok=True)
+
+
+class _Said(io.TextIOBase):
+    """What Ray prints, pages of it when a worker dies, goes to the log: standard output is the report's."""
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            _log.info("Ray: %s", text.strip())
+        return len(text)
 
 
 class _Worker:
@@ -138,10 +154,19 @@ class _Worker:
         """On the machine of its number, of those that are there, so that a shard stays where it was."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        nodes = sorted(node["NodeManagerAddress"] + node["NodeID"] for node in self._ray.nodes() if node["Alive"])
-        node = nodes[self._number % len(nodes)][-len(self._ray.NodeID.nil().hex()) :]
-        actor = self._ray.remote(num_cpus=1, max_restarts=0)(Remote)
-        return actor.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote()
+        places = places_of(self._ray.nodes())
+        if not places:
+            raise UsageFault("the cluster has no machine with a CPU", hint="`ray start --num-cpus=N` says how many")
+        where = NodeAffinitySchedulingStrategy(places[self._number % len(places)], soft=True)
+        return self._ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy=where)(Remote).remote()
+
+
+def places_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of the machines that are there, by address, each as often as it has CPUs, one of each before another's
+    second."""
+    there = sorted((node["NodeManagerAddress"], node["NodeID"]) for node in nodes if node["Alive"])
+    room = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) for node in nodes}
+    return [name for nth in range(max(room.values(), default=0)) for _, name in there if room[name] > nth]
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def _scores(tally: Tally, there: Sequence[Trials], seed: int) -> list[ScoreRow]:
                 if means:
                     # the name leaves the policy out: the same resamples for all
                     found = estimate(list(means.values()), seed, f"{measure} {stratum}")
-                    rows.append(ScoreRow(each.label, measure, stratum, found.n, found.value, found.low, found.high))
+                    rows.append(ScoreRow(each.label, measure, stratum, **asdict(found)))
     return rows
 
 
@@ -186,11 +186,8 @@ def _pairs(tally: Tally, there: Sequence[Trials], base: Trials, seed: int) -> li
                     (ours[task] > theirs[task]) - (ours[task] < theirs[task]) for task in ours if task in theirs
                 )
                 rows.append(
-                    PairRow(
-                        each.label, base.label, measure, stratum, found.n, found.value, found.low, found.high,
-                        signs[1], signs[-1],
-                    )
-                )  # fmt: skip
+                    PairRow(each.label, base.label, measure, stratum, **asdict(found), wins=signs[1], losses=signs[-1])
+                )
     return rows
 
 

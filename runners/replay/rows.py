@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 
-from runners.replay.samples import Sample, estimate, paired
+from runners.replay.samples import Estimate, Sample, estimate, paired
 from runners.replay.traffic import Totals
 from runners.replay.variants import Variant
 from runners.replay.working import Outcome
@@ -116,9 +116,7 @@ def result_rows(outcomes: Sequence[Outcome], variants: Sequence[Variant], encode
         for (measure, stratum), values in _by_stratum(group).items():
             # the name leaves the variant out: the same resamples for every policy
             found = estimate(list(values.values()), seed, f"{family} {measure} {stratum}")
-            rows.append(
-                _row(family, variant, measure, stratum, traffic, encoder, found.n, found.value, found.low, found.high)
-            )
+            rows.append(_row(family, variant, measure, stratum, traffic, encoder, found))
     return rows
 
 
@@ -148,10 +146,7 @@ def difference_rows(outcomes: Sequence[Outcome], variants: Sequence[Variant], se
                         variant.lam,
                         measure,
                         stratum,
-                        found.n,
-                        found.value,
-                        found.low,
-                        found.high,
+                        **asdict(found),
                     )
                 )
     return rows
@@ -224,10 +219,7 @@ def _row(
     stratum: str,
     traffic: _Traffic,
     encoder: str,
-    n: int,
-    value: float,
-    low: float | None,
-    high: float | None,
+    found: Estimate,
 ) -> ReplayRow:
     return ReplayRow(
         family=family,
@@ -239,10 +231,7 @@ def _row(
         options=dict(variant.options),
         measure=measure,
         stratum=stratum,
-        n=n,
-        value=value,
-        low=low,
-        high=high,
+        **asdict(found),
         mean_tokens=traffic.mean_tokens,
         mean_history_tokens=traffic.mean_history_tokens,
         cached_share=traffic.cached_share,

@@ -16,17 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.records import Reply, Usage
+from memory.store.sqlite import SqliteStore
 from runners.bench.crew import TRIES, Placement, Sign, Strength, WorkerDied, shard_of, work_off
 from runners.bench.executors import LocalExecutor
 from runners.bench.harness import Job, run
-from runners.bench.planning import RunRequest, plan_run
+from runners.bench.planning import RunRequest, plan_run, variants_of
 from runners.bench.progress import line
-from runners.bench.rows import TrialKey, TrialRow
+from runners.bench.ray_executor import patiently, places_of, read_runtime_env
+from runners.bench.rows import TrialKey, TrialRow, Variant
 from runners.bench.standing import Progress, RunLimits
-from runners.bench.trial import Pulse, Tell, Trial
+from runners.bench.trial import Pulse, Tell, Trial, run_trial
 from runners.devserver.model_server import ModelServer, ScriptedTurn, WireRequest
 from runners.devserver.wire import Turn
-from runners.environment import read_environment
+from runners.environment import Environment, read_environment
 from runners.errors import UsageFault
 from tests.runners.bench import made
 from tests.runners.command import Command
@@ -200,3 +202,54 @@ def test_the_line_tells_of_all_workers() -> None:
     now = Progress(3, 9, {"pace": 0.5, "react": None}, 1.25, 1, under_way=2, workers=2, lost=1)
     assert line(now) == "pace 0.500  react …  $1.25  1 without result  2 under way  2 workers, 1 lost"
     assert line(Progress(0, 9, {}, None, 0)) == ""
+
+
+def test_shards_are_spread_over_machines_by_their_room() -> None:
+    def node(name: str, cpus: float, alive: bool = True) -> dict[str, object]:
+        resources = {"CPU": cpus} if cpus else {}
+        return {"NodeManagerAddress": f"10.0.0.{name}", "NodeID": name, "Alive": alive, "Resources": resources}
+
+    nodes = [node("3", 3), node("1", 1), node("9", 0), node("2", 4, alive=False)]
+    assert places_of(nodes) == ["1", "3", "3", "3"]
+    assert places_of(list(reversed(nodes))) == places_of(nodes)
+    assert places_of([]) == []
+
+
+async def test_a_session_that_its_last_driver_still_holds_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    (trial,) = trials(1)
+    statuses = iter(["store_busy", "store_busy", "completed"])
+
+    async def busy_at_first(trial: Trial, *_: object) -> TrialRow:
+        return TrialRow("pace", trial.key.task, 1, next(statuses))  # type: ignore[arg-type]
+
+    monkeypatch.setattr("runners.bench.ray_executor.run_trial", busy_at_first)
+    monkeypatch.setattr("runners.bench.ray_executor.AGAIN_S", 0.0)
+    assert (await patiently(trial, Environment(Path()), lambda _: None)).status == "completed"
+    monkeypatch.setattr("runners.bench.ray_executor.PATIENCE_S", 0.0)
+    statuses = iter(["store_busy"])
+    assert (await patiently(trial, Environment(Path()), lambda _: None)).status == "store_busy"
+
+
+def variant(folder: Path) -> Variant:
+    (only,) = variants_of(RunRequest("multihop", folder, ("pace",)))
+    return only
+
+
+async def test_a_session_in_use_is_no_crash(command: Command, tmp_path: Path) -> None:
+    async with await SqliteStore.open(tmp_path / "session.sqlite", create=True) as store:
+        await store.claim("somebody")
+        key = TrialKey("pace", "q0", 1)
+        row = await run_trial(Trial(key, "?", variant(tmp_path).tree(), str(tmp_path)), read_environment())
+    assert row.status == "store_busy"
+    assert "belongs to process" in row.message
+
+
+@pytest.mark.parametrize(("text", "said"), [("- a", "not a mapping"), ("a: [", "cannot be read"), (None, "cannot be")])
+def test_a_runtime_environment_that_is_none(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "env.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageFault, match=f"--ray-env .*{said}"):
+        read_runtime_env(path)
+    path.write_text("env_vars: {A: '1'}")
+    assert read_runtime_env(path) == {"env_vars": {"A": "1"}}

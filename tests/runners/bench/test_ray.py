@@ -93,16 +93,14 @@ def test_workers_killed_in_mid_task(command: Command, tmp_path: Path) -> None:
     hanging = Hanging(answers, [question for question, at in numbers.items() if at in (1, 4, 9)])
     with ModelServer(hanging) as server:
         options = ("--backbone", str(made.backbone(tmp_path, server.url)), "-c", "python.enabled=false")
-        report = str(tmp_path / "r.json")
-        process = command.start(*multihop_run(data, out, *options, *RAY), "--json", report, variables=VARIABLES)
+        process = command.start(*multihop_run(data, out, *options, *RAY), "--json", "-", variables=VARIABLES)
         for nth in range(3):
             until(lambda: len(hanging.held) > nth or process.poll() is not None)  # noqa: B023 - called at once
             assert process.poll() is None, process.communicate()[1][-3000:]
             pid = owner_of(out / "sessions" / "pace" / f"q{numbers[hanging.held[nth]]}-r1")
             assert pid != process.pid
             os.kill(pid, signal.SIGKILL)
-        ended(process)
-    told = json.loads(Path(report).read_text())
+        told = json.loads(ended(process))
     assert (told["done"], told["workers_lost"], told["stopped"]) == (12, 3, "")
     rows = made.rows_of(out)
     assert len(rows) == 12
