@@ -30,7 +30,7 @@ PAGE = 256
 """Texts read at once while the index catches up."""
 SKETCHED_FROM = 100_000
 """Chunks from which on sketches say which keys are compared; fewer are all compared within some milliseconds."""
-NEAREST, WORDIEST = 3_000, 1_000
+NEAREST, WORDIEST = 3_000, 500
 """Candidates then: chunks whose sketches are nearest, chunks that share most with the query's words."""
 _AT_ONCE = 1_024
 """New keys that a search sketches on its way; more are, in the background."""

@@ -20,7 +20,7 @@ MAX_TERMS = 64
 
 _MOST = 255
 """Largest count that is told apart: BM25 has long saturated there."""
-_LOOKED_AT = 200_000
+_LOOKED_AT = 50_000
 """Postings that are looked at to find candidates among very many chunks."""
 
 
@@ -103,7 +103,7 @@ class LexicalIndex:
     def best(self, terms: Iterable[str], limit: int) -> IntArray:
         """Up to ``limit`` rows, ascending, of the chunks that the rarest of the terms speak for most: so many of these
         as have `_LOOKED_AT` postings together, one at least. O(`_LOOKED_AT`), whatever is common."""
-        total = np.zeros(len(self))
+        total, seen = np.zeros(len(self)), [np.zeros(0, dtype=np.int64)]
         left = _LOOKED_AT
         for parts in self._rarest(terms):
             holding = sum(map(len, parts))
@@ -113,7 +113,9 @@ class LexicalIndex:
             for part in parts:
                 rows = (part >> 8).astype(np.int64)
                 total[rows] += self._impact(rows, part & _MOST, holding)
-        found = np.flatnonzero(total)
+                seen.append(rows)
+        found = np.sort(np.concatenate(seen))
+        found = found[np.diff(found, prepend=-1) > 0]
         if len(found) > limit:
             found = np.sort(found[np.argpartition(-total[found], limit)[:limit]])
         return found

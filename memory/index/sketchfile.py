@@ -34,11 +34,11 @@ _ROUNDING = BITS // 16
 
 def write_sketches(path: Path, encoder_id: str, sketches: Sketches) -> None:
     """Write the file, whole or not at all. Raises OSError."""
-    rows = int(np.flatnonzero(sketches.has)[-1]) + 1 if len(sketches) else 0
+    rows = len(sketches.has)
     parts: _Parts = (
         sketches.mean.astype(_MEAN),
-        np.packbits(sketches.has[:rows]),
-        np.ascontiguousarray(sketches.planes(rows)),
+        np.packbits(sketches.has),
+        np.ascontiguousarray(sketches.planes),
     )
     head = {"form": _FORM, "encoder": encoder_id, "dim": len(sketches.mean), "rows": rows, "check": _check(parts)}
     with fresh_file(path, secrets.token_hex(8)) as file:
@@ -79,7 +79,7 @@ def _true(sketches: Sketches, keys: NDArray[np.float32], has: BoolArray) -> bool
     if not len(rows) or rows[-1] >= len(has) or not has[rows].all():
         return False
     probes = rows[np.unique(np.linspace(0, len(rows) - 1, _PROBES).astype(np.int64))]
-    held = sketches.planes(len(sketches.has))[:, probes].T
+    held = sketches.planes[:, probes].T
     differ = np.bitwise_count(held ^ sketches.bits(keys[probes])).sum(axis=1)
     return bool((differ <= _ROUNDING).all())
 

@@ -52,7 +52,7 @@ _BLOCK = 16_384
 def sentences(limit: int) -> list[str]:
     """Distinct ones, in order."""
     found: dict[str, None] = {}
-    for text in _texts():
+    for text in texts():
         for sentence in re.split(r"(?<=[.!?])\s+|\n+", text):
             if 30 < len(sentence) < 400:
                 found.setdefault(sentence)
@@ -61,7 +61,7 @@ def sentences(limit: int) -> list[str]:
     return list(found)[:limit]
 
 
-def _texts() -> Iterator[str]:
+def texts() -> Iterator[str]:
     data = os.environ.get("LONGSTRIDE_DATA")
     if not data:
         yield from (page(seed) for seed in itertools.count())
