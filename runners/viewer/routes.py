@@ -123,7 +123,8 @@ class _Data:
     async def head(self, name: Name) -> Response:
         async with self._held.use(name) as viewed, viewed.turn:
             await viewed.session.refresh()
-            return JSONResponse(await wire.head(viewed.session, live=True))
+            held = await viewed.store.owner() is not None
+            return JSONResponse(await wire.head(viewed.session, live=True, held=held))
 
     async def rows(self, name: Name, first: Count, last: Count, stride: Count = 1) -> Response:
         if (last - first) // stride >= ROWS:

@@ -18,19 +18,20 @@ from memory.fit import level_fidelity
 from memory.plan import Block
 from memory.records import Chunk, JsonValue, Level, Usage, View
 from memory.stored import PlanRecord
+from runners.sessions.catalogue import RUNNING
 from runners.viewer.recorded import Recorded
 from runners.viewer.replan import Replanned
 
 Tree = dict[str, JsonValue]
 
 
-async def head(session: Recorded, *, live: bool) -> Tree:
-    """What the page shows before anything else."""
+async def head(session: Recorded, *, live: bool, held: bool = False) -> Tree:
+    """What the page shows before anything else. ``held``: a process works on the session."""
     plan = session.plans.get(session.grid.last)
     asked: list[JsonValue] = [{"task": q.task, "text": q.text, "from": q.from_step} for q in session.questions]
     return {
         "session": session.name,
-        "status": session.status,
+        "status": RUNNING if held else session.status if session.questions else "new",
         "policy": session.policy,
         "options": _options(session),
         "budget": plan.budget if plan else None,

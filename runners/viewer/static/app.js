@@ -5,11 +5,15 @@ import { EmbeddedSource } from "./embedded.js";
 import { Range, drawCost, drawTile, drawTokens, readTile, scale } from "./canvas.js";
 import { RemoteSource } from "./remote.js";
 import { answerPanel, chunkPanel, stepPanel } from "./panels.js";
-import { byId, count, el, fill, visible } from "./dom.js";
+import { byId, count, el, fill, many, visible } from "./dom.js";
 import { LEVELS, chip, forgetColours } from "./levels.js";
 import { findPanel } from "./find.js";
 
 const TABS = ["step", "chunk", "whatif", "answer", "find"];
+const STATUSES = {
+  running: "a process works on it", open: "its last run did not end: it was interrupted, and can be resumed",
+  new: "nothing was asked yet", completed: "its last run ended with an answer",
+};
 const LEVEL_KEYS = ["full", "detailed", "brief", "placeholder"];
 
 class App {
@@ -56,9 +60,18 @@ class App {
     byId("name").textContent = head.session;
     byId("status").textContent = head.status;
     byId("status").className = `tag status-${/^[a-z_]+$/.test(head.status) ? head.status : "other"}`;
-    byId("asked").textContent = visible(head.questions.at(-1)?.text ?? "");
-    byId("about").textContent = `${head.policy}, ${count(head.steps)} steps`;
+    byId("status").title = STATUSES[head.status] ?? "";
+    byId("about").textContent = `${head.policy || "no policy"}, ${many(head.steps, "step")}`;
+    document.documentElement.dataset.empty = head.last ? "" : "1";
     byId("slider").max = byId("number").max = String(Math.max(1, head.last));
+  }
+
+  // The question in force at the step in view; which of them it is, where there are several.
+  asked() {
+    const { questions } = this.head;
+    const at = Math.max(0, questions.findLastIndex((question) => question.from <= this.step));
+    const place = questions.length > 1 ? el("span", { class: "quiet" }, ` question ${count(at + 1)} of ${count(questions.length)}`) : null;
+    fill(byId("asked"), questions.length ? [visible(questions[at].text), place] : null);
   }
 
   async whatIf() {
@@ -85,6 +98,7 @@ class App {
     byId("slider").value = byId("number").value = String(this.step);
     this.range.reveal(this.step, 0);
     this.overlay = null;
+    this.asked();
     this.draw();
     await this.panels();
   }
@@ -98,7 +112,7 @@ class App {
     this.range.reveal(this.step, this.chunk);
     this.draw();
     await this.panels();
-    byId("quoted")?.scrollIntoView({ block: "center" });
+    byId("quoted")?.scrollIntoView({ block: "nearest" });
   }
 
   // One filling at a time; moves that come meanwhile are made up for by one more. Done when the latest is shown.
@@ -114,6 +128,8 @@ class App {
       try {
         const { step, chunk: number } = this;
         const [row] = await this.source.rows(step, step);
+        if (step !== this.told) stepPanel(byId("step"), row, undefined, (other) => this.open(other));
+        this.told = step;
         const asked = row?.plan ? this.source.decision(step).catch((fault) => ({ problem: fault.message })) : null;
         const chunk = number ? await this.source.chunk(number).catch(() => null) : null;
         await this.showPanels(step, row, await asked, number, chunk);
@@ -327,6 +343,6 @@ function source() {
 
 const app = new App(source());
 app.start().catch((fault) => {
-  byId("problem").textContent = `This page could not be shown: ${fault.message}`;
-  throw fault;
+  document.documentElement.dataset.broken = "1";
+  byId("problem").textContent = `This session cannot be shown: ${fault.message}`;
 });

@@ -226,7 +226,7 @@ export function drawTokens(canvas, range, rows, stride, mark) {
       at += size;
     }
   }
-  drawBudget(pen, paint, near ? up(budget) : 0, width, near ? "budget" : `budget ${short(budget)}, far above`, near);
+  if (budget) drawBudget(pen, paint, near ? up(budget) : 0, width, near ? "budget" : `budget ${short(budget)}, far above`, near);
   pen.fillStyle = paint.soft;
   pen.textAlign = "right";
   pen.textBaseline = "middle";
@@ -239,7 +239,7 @@ export function drawTokens(canvas, range, rows, stride, mark) {
 }
 
 function drawBudget(pen, paint, y, width, text, line) {
-  pen.textAlign = "left";
+  pen.textAlign = line ? "left" : "right";
   pen.textBaseline = "top";
   if (line) {
     pen.strokeStyle = paint.warn;
@@ -254,8 +254,9 @@ function drawBudget(pen, paint, y, width, text, line) {
   pen.fillStyle = line ? paint.warn : paint.soft;
   pen.strokeStyle = paint.paper;
   pen.lineWidth = 3;
-  pen.strokeText(text, LEFT + 4, y + 4);
-  pen.fillText(text, LEFT + 4, y + 4);
+  const x = line ? LEFT + 4 : width - 4;
+  pen.strokeText(text, x, y + 4);
+  pen.fillText(text, x, y + 4);
 }
 
 const parts = (plan) => PARTS.reduce((sum, [, read]) => sum + (read(plan) ?? 0), 0);

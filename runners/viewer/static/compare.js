@@ -1,7 +1,7 @@
 // What if: the step in view under another budget or policy, beside what was recorded or beside a second policy.
 
 import { meter } from "./panels.js";
-import { count, el, fill, figure } from "./dom.js";
+import { count, el, figure, fill, many } from "./dom.js";
 import { FOLDED, HIDDEN, chip, colours, levelName } from "./levels.js";
 import { sized } from "./canvas.js";
 
@@ -117,7 +117,7 @@ export class Compare {
   outcome(made, at) {
     if (made.problem) return fill(this.said[at], el("p", { class: "note" }, made.problem));
     const kept = made.codes.reduce((sum, code) => sum + (code > 0), 0);
-    const text = `at most ${count(made.tokens)} of ${count(made.budget)} tokens; ${kept} of ${made.codes.length} old chunks above one line`;
+    const text = `at most ${count(made.tokens)} of ${count(made.budget)} tokens; ${kept} of ${many(made.codes.length, "old chunk")} in more than one line`;
     const byLevel = [0, 0, 0, 0];
     made.codes.forEach((code, row) => { if (code >= 0) byLevel[code] += made.costs[4 * row + code]; });
     const names = ["placeholder", "brief", "detailed", "full"];
@@ -128,7 +128,7 @@ export class Compare {
     const old = names.map((name, level) => [name, byLevel[level], `level-${name}`]);
     const sections = [["fixed", made.fixed, "level-fixed"], ...old, ["recent", recent, "level-recent"]];
     fill(this.said[at], el("p", {}, el("strong", {}, made.policy), " ", text), meter(sections, made.budget, text),
-      el("p", { class: "quiet" }, `pressure ${figure(made.pressure, 2)}; the plan took ${count(made.unfitted)} tokens, ${made.cuts} cuts, spend added ${count(made.spent)}`));
+      el("p", { class: "quiet" }, `pressure ${figure(made.pressure, 2)}; planned ${many(made.unfitted, "token")}; fit made ${many(made.cuts, "cut")}; spend added ${many(made.spent, "token")}`));
     this.strip(this.strips[at], made.codes, text);
   }
 
@@ -165,7 +165,7 @@ export class Compare {
       else more++;
     }
     const kept = (code) => (code === HIDDEN || code === FOLDED ? "dropped" : "kept");
-    fill(this.differences, el("h3", {}, rows.length ? `${rows.length + more} chunks differ` : "Both come to the same"),
+    fill(this.differences, el("h3", {}, rows.length ? `${many(rows.length + more, "chunk")} ${rows.length + more === 1 ? "differs" : "differ"}` : "Both come to the same"),
       rows.length ? el("table", {}, el("thead", {}, el("tr", {}, ["chunk", "A", "B"].map((t) => el("th", {}, t)))),
         el("tbody", {}, rows.map((row) => el("tr", {},
           el("td", {}, el("button", { type: "button", class: "cite", on: { click: () => this.open(row + 1) } }, `c${row + 1}`)),

@@ -28,6 +28,7 @@ export const byId = (id) => document.getElementById(id);
 const WHOLE = new Intl.NumberFormat("en");
 
 export const count = (value) => (value == null ? "unknown" : WHOLE.format(Math.round(value)));
+export const many = (value, what) => `${count(value)} ${what}${value === 1 ? "" : "s"}`;
 export const share = (value) => (value == null ? "unknown" : `${(100 * value).toFixed(1)} %`);
 export const figure = (value, digits = 3) => (value == null || Number.isNaN(value) ? "none" : value.toFixed(digits));
 export const money = (value) => (value == null ? "unknown" : `$${value.toFixed(value < 0.1 ? 4 : 2)}`);

@@ -30,8 +30,14 @@ export function because(decision, figures) {
   const lines = [];
   if (figures.reason) lines.push(figures.reason);
   if (decision.thresholds) lines.push(byThreshold(decision.thresholds, figures));
+  else if (!figures.reason) lines.push(`The plan ${planned(figures)}.`);
   lines.push(changed(figures));
   return lines.filter(Boolean);
+}
+
+function planned({ planned: level, costs }) {
+  if (level === HIDDEN) return "left it out: others are worth more within the budget";
+  return level === FOLDED ? "folded it into a range line" : `showed it as ${levelName(level)}, for ${costs[level]} tokens`;
 }
 
 function byThreshold(thresholds, { value, planned }) {
@@ -47,7 +53,7 @@ function byThreshold(thresholds, { value, planned }) {
 }
 
 function changed({ planned, code, costs, available }) {
-  if (code === planned) return "The budget changed nothing.";
+  if (code === planned) return "It is shown as planned: nothing had to be cut here.";
   if (code === HIDDEN) return "It is not shown; glimpse still has it.";
   if (planned === HIDDEN) return "The ledger keeps its line although the plan did not show it.";
   const was = levelName(planned);

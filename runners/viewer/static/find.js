@@ -1,6 +1,6 @@
 // Search in the run.
 
-import { count, el, fill, visible } from "./dom.js";
+import { el, fill, many, visible } from "./dom.js";
 
 export function findPanel(place, source, open) {
   const found = el("ul", { class: "found", "aria-live": "polite" });
@@ -16,7 +16,7 @@ export function findPanel(place, source, open) {
       return mine === turn && fill(found, el("li", { class: "note" }, fault.message));
     }
     if (mine !== turn) return;
-    fill(found, el("li", { class: "quiet" }, hits.length ? `${count(hits.length)} chunks` : "nothing found"), hits.map((hit) => el("li", {},
+    fill(found, el("li", { class: "quiet" }, hits.length ? `in ${many(hits.length, "chunk")}` : "nothing found"), hits.map((hit) => el("li", {},
       el("button", { type: "button", class: "cite", on: { click: () => open(hit.chunk, hit.match ?? literal(hit.passage, wanted)) } }, `c${hit.chunk}`),
       " ", highlighted(hit.passage, wanted))));
   };

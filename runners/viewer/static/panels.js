@@ -28,8 +28,9 @@ export function meter(sections, budget, label) {
   return bar;
 }
 
+// `decision`: undefined while it is not known yet, null where there is none.
 export function stepPanel(place, row, decision, open) {
-  if (!row) return fill(place, el("p", { class: "quiet" }, "There is no such step."));
+  if (!row) return fill(place, el("p", { class: "quiet" }, "No step has been taken yet."));
   const plan = row.plan;
   fill(
     place,
@@ -78,7 +79,7 @@ export function chunkPanel(place, state) {
   fill(
     place,
     el("h2", {}, `c${number}`, el("span", { class: "tag" }, chunk.kind), chunk.errors.map((e) => el("span", { class: "tag bad" }, e))),
-    chunk.sources.map((s) => el("p", { class: "address" }, s.title ? `${visible(s.title)}  ` : "", visible(s.url))),
+    sources(chunk.sources),
     at(number, step, figures, decision),
     el("h3", {}, "Its text"),
     tabs(chunk, level, pick),
@@ -87,6 +88,13 @@ export function chunkPanel(place, state) {
       el("button", { type: "button", on: { click: () => jump(number) } }, `Go to step ${number}`),
       raw && el("a", { href: raw, download: `c${number}.txt` }, "Download it whole")),
   );
+}
+
+// A search has many: the first few stand there, the rest unfold.
+function sources(all) {
+  const lines = all.map((s) => el("p", { class: "address" }, s.title ? `${visible(s.title)}  ` : "", visible(s.url)));
+  if (lines.length <= 4) return lines;
+  return [lines.slice(0, 3), el("details", {}, el("summary", { class: "quiet" }, `and ${lines.length - 3} more`), lines.slice(3))];
 }
 
 function at(number, step, figures, decision) {
@@ -113,7 +121,7 @@ const ORDER = [["full", 3], ["detailed", 2], ["brief", 1], ["placeholder", 0]];
 function tabs(chunk, level, pick) {
   return el("div", { class: "tabs small", role: "tablist" }, ORDER.map(([name, code], place) =>
     el("button", {
-      type: "button", role: "tab", "aria-selected": name === level, title: `key ${place + 1}`,
+      type: "button", role: "tab", "aria-selected": String(name === level), title: `key ${place + 1}`,
       on: { click: () => pick(name) },
     }, el("span", { class: `swatch ${levelClass(code)}` }), name,
     el("small", {}, chunk.tokens[name] == null ? " –" : ` ${count(chunk.tokens[name])}`))));

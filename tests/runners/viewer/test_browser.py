@@ -79,6 +79,8 @@ async def test_the_page_shows_a_session_and_obeys(files: tuple[Path, Path]) -> N
             await page.keyboard.press(key)
             await settled(page)
             texts.append(await page.text_content("#chunk .text"))
+            chosen = await page.text_content('#chunk [role="tab"][aria-selected="true"]')
+            assert chosen and chosen.split()[0] == ("full", "detailed", "brief", "placeholder")[len(texts) - 1]
         sizes = [len(text or "") for text in texts]
         assert len(set(texts)) == 4 and sizes == sorted(sizes, reverse=True)
         assert "cosine" in (await page.text_content("#chunk .facts") or "")

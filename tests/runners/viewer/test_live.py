@@ -21,7 +21,7 @@ from tests.memory.sessions import open_memory, page, visit_step
 from tests.perf.stores import fill
 from tests.runners.command import Command, interrupt
 from tests.runners.service.serving import MISSING, TOKEN, Running, running
-from tests.runners.viewer.made import make_session, read, settle
+from tests.runners.viewer.made import QUESTION, make_session, read, settle
 from tests.runners.viewer.test_browser import OURS, READY, TAGS, chromium, picture, settled
 from tools.visit.browser import find_chromium
 
@@ -234,6 +234,15 @@ async def test_a_run_is_watched(tmp_path: Path) -> None:
             await site.wait_for_selector("#step h2 >> text=Step 6")
             await settled(site)
             assert await picture(site) != before
+            # a second question: the one in force at the step in view is shown
+            await memory.ask("And which bridges?")
+            await memory.assemble(2_200)
+            await memory.ingest(visit_step(7, page(7)))
+            await site.wait_for_selector("#asked >> text=question 2 of 2")
+            assert "bridges" in (await site.text_content("#asked") or "")
+            await site.keyboard.press("Home")
+            await site.wait_for_selector("#asked >> text=question 1 of 2")
+            assert QUESTION in (await site.text_content("#asked") or "")
             assert set(await site.evaluate(TAGS)) <= OURS | {
                 "SELECT",
                 "OPTION",
@@ -245,6 +254,32 @@ async def test_a_run_is_watched(tmp_path: Path) -> None:
             }
             await site.close()
     assert faults == []
+
+
+@NO_CHROMIUM
+async def test_odd_sessions_look_like_what_they_are(tmp_path: Path) -> None:
+    """A question without a space, a session that was never asked anything, one that is broken; on a phone."""
+    await make_session(tmp_path, "long", steps=2, question="x" * 400)
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "session.sqlite").write_bytes(b"none of ours")
+    with running(tmp_path, token=TOKEN) as service:
+        bearer = {"authorization": f"Bearer {TOKEN}"}
+        async with chromium() as browser, httpx.AsyncClient(base_url=service.url, headers=bearer) as http:
+            (await http.post("/v1/sessions", json={"name": "fresh"})).raise_for_status()
+            assert (await http.get(f"{API}/fresh/head")).json()["status"] == "running"
+            site = await browser.new_page(viewport={"width": 400, "height": 860})
+            await site.goto(entry(service))
+            await site.wait_for_selector(READY, state="attached")
+            links = await site.evaluate("() => [...document.querySelectorAll('#list a')].map(a => a.pathname).sort()")
+            assert links == ["/ui/s/fresh", "/ui/s/long"]
+            assert await site.evaluate("() => document.documentElement.scrollWidth") <= 400
+            await site.goto(f"{service.url}/ui/s/fresh")
+            await site.wait_for_selector("#step >> text=No step has been taken yet")
+            assert not await site.is_visible("#map")
+            await site.goto(f"{service.url}/ui/s/broken")
+            await site.wait_for_selector("#problem >> text=damaged or not a longstride store")
+            assert not await site.is_visible("main")
+            await site.close()
 
 
 @NO_CHROMIUM
