@@ -26,6 +26,7 @@ from memory.store.address import Address
 from memory.store.database import BUSY_TIMEOUT_S, READERS, settled
 from memory.store.postgres_link import LOCKS, Link, connect, driver, fault_of
 from memory.store.postgres_schema import make_session, prepare
+from memory.store.sql import Rows
 
 T = TypeVar("T")
 PAUSE_S = 0.1
@@ -160,12 +161,12 @@ class PostgresDatabase:
             raise StoreFault(f"{self.address} was opened to be read, not for writing")
         return await settled(self._writer, lambda: self._transact(work, name))
 
-    async def read(self, work: Callable[[Link], T]) -> T:
-        """Run ``work`` on one snapshot."""
+    async def read(self, work: Callable[[Link], T], *, piped: bool = True) -> T:
+        """Run ``work`` on one snapshot; not ``piped``: it may COPY."""
         self._ensure_open()
         readers = self._readers
         assert readers is not None
-        return await settled(readers.threads, lambda: readers.snapshot(work, self.number))
+        return await settled(readers.threads, lambda: readers.snapshot(work, self.number, piped))
 
     def _transact(self, work: Callable[[Link], T], name: str) -> T:
         until = time.monotonic() + self.busy_timeout_s
@@ -177,17 +178,17 @@ class PostgresDatabase:
             mark = f"{self._token}:{self._writes}"
             ending = False
             try:
-                with faults_of(self.address, reading=False):
-                    self._begin(link, mark)
-                    try:
-                        self._point(name, "begun")
-                        result = work(link)
+                with faults_of(self.address, reading=False), rolling_back(link), link.pipeline() as pipeline:
+                    begun = self._begin(link, mark)
+                    self._point(name, "begun")
+                    result = work(link)
+                    if self._faults is not None:
+                        pipeline.sync()
                         self._point(name, "written")
-                        ending = True
-                        link.script("COMMIT")
-                    except BaseException:
-                        _roll_back(link)
-                        raise
+                    if not begun.rowcount:
+                        raise StoreFault(f"{self.address} was removed")
+                    ending = True
+                    link.script("COMMIT")
             except StoreFault:
                 if not link.lost or time.monotonic() > until:
                     raise
@@ -197,18 +198,12 @@ class PostgresDatabase:
                 self._point(name, "committed")
             return result
 
-    def _begin(self, link: Link, mark: str) -> None:
-        # one round trip; the row of another writer's transaction is waited for
-        with contextlib.closing(link.connection.cursor()) as cursor:
-            cursor.execute(
-                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-                f" UPDATE longstride.sessions SET last_write = '{mark}' WHERE id = {self.number}"
-            )
-            cursor.nextset()
-            found = cursor.rowcount
-        if not found:
-            _roll_back(link)
-            raise StoreFault(f"{self.address} was removed")
+    def _begin(self, link: Link, mark: str) -> Rows:
+        link.script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        # the end of another writer's transaction is waited for here
+        return link.execute(
+            "UPDATE longstride.sessions SET last_write = convert_from(?, 'UTF8') WHERE id = ?", (mark, self.number)
+        )
 
     def _took_place(self, mark: str, until: float) -> bool:
         """Whether the transaction of that name was committed; waits while its end is still under way."""
@@ -277,8 +272,9 @@ class _Readers:
         while self._links:
             self._links.pop().connection.close()
 
-    def snapshot(self, work: Callable[[Link], T], number: int) -> T:
-        """Run ``work`` on one state of one session; once more on a new connection where the server broke off."""
+    def snapshot(self, work: Callable[[Link], T], number: int, piped: bool) -> T:
+        """Run ``work`` on one state of one session; once more, on a new connection, where the server broke off.
+        ``piped``: in few round trips, but without COPY."""
         until = time.monotonic() + self._busy_timeout_s
         while True:
             link: Link | None = getattr(self._local, "link", None)
@@ -286,13 +282,12 @@ class _Readers:
                 with faults_of(self._address, reading=True):
                     if link is None or link.lost:
                         link = self._local.link = self._connect()
-                    link.script(
-                        f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL longstride.session = '{number}'"
-                    )
-                    try:
-                        return work(link)
-                    finally:
-                        _roll_back(link)
+                    with rolling_back(link), link.pipeline() if piped else contextlib.nullcontext():
+                        link.script("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                        link.script(f"SET LOCAL longstride.session = '{number}'")
+                        result = work(link)
+                        link.script("ROLLBACK")
+                    return result
             except StoreFault as fault:
                 gone = link is None or link.lost
                 if not gone or not fault.retryable or time.monotonic() > until:
@@ -329,8 +324,13 @@ def faults_of(address: Address, *, reading: bool) -> Iterator[None]:
         raise StoreFault(f"a value cannot be stored: {error}") from error
 
 
-def _roll_back(link: Link) -> None:
-    # a connection that is gone has rolled back by itself
-    with contextlib.suppress(MemoryFault):
-        if not link.lost:
-            link.script("ROLLBACK")
+@contextlib.contextmanager
+def rolling_back(link: Link) -> Iterator[None]:
+    """End the transaction when what is inside fails; a connection that is gone has done so by itself."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(MemoryFault):
+            if not link.lost:
+                link.script("ROLLBACK")
+        raise

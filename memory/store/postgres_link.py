@@ -141,8 +141,13 @@ class Link:
         done: Rows = cursor
         return done
 
+    def pipeline(self) -> Any:
+        """A context in which only what is fetched is waited for, and the end: errors come then, too. Without it each
+        statement is a round trip."""
+        return self.connection.pipeline()
+
     def script(self, statements: str) -> None:
-        """Statements without values, in one round trip."""
+        """Statements without values; one, in a pipeline."""
         try:
             self.connection.execute(statements)
         except self._error as error:

@@ -70,7 +70,7 @@ async def pull(address: Address, target: Path) -> tuple[bool, dict[str, bytes]]:
     there), and the session's files. Raises as `push` does, NotStored."""
     async with await PostgresStore.open(address, create=False) as store:
         await store.claim("pull")
-        return await store._database.read(lambda link: _pull(link, target))
+        return await store._database.read(lambda link: _pull(link, target), piped=False)
 
 
 def _pull(link: Link, target: Path) -> tuple[bool, dict[str, bytes]]:
