@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,7 +70,7 @@ async def run(job: Job, executor: Executor) -> Ran:
         todo = [key for key in job.plan.trial_keys() if not results.finished(key)]
         if todo:
             await _index(job, environment)
-        ran = await _run(job, executor, results, [_trial(job, key, place) for key in todo], environment)
+        ran = await _run(job, executor, results, _trials(job, todo, place), environment)
         if job.volatile and all(map(results.finished, job.plan.trial_keys())):
             discard(place)
     finally:
@@ -158,9 +158,18 @@ def _stop(row: TrialRow, failed: int) -> str:
     return f"{failed} trials in a row gave no result ({row.status})" if failed >= IN_A_ROW else ""
 
 
-def _trial(job: Job, key: TrialKey, place: Path) -> Trial:
-    task = next(task for task in job.dataset.tasks if task.id == key.task)
-    variant = next(variant for variant in job.plan.variants if variant.label == key.policy)
-    folder = place / trial_path(key)
+def _trials(job: Job, keys: Sequence[TrialKey], place: Path) -> list[Trial]:
+    tasks = {task.id: task for task in job.dataset.tasks}
+    configs = {variant.label: variant.tree() for variant in job.plan.variants}
     corpus = job.plan.corpus or job.dataset.corpus
-    return Trial(key, task.prompt, variant.tree(), str(folder), task.files, corpus)
+    return [
+        Trial(
+            key,
+            tasks[key.task].prompt,
+            configs[key.policy],
+            str(place / trial_path(key)),
+            tasks[key.task].files,
+            corpus,
+        )
+        for key in keys
+    ]

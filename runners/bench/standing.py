@@ -53,6 +53,7 @@ class Standing:
         told: Callable[[Progress], None] | None = None,
     ) -> None:
         self._plan, self._rows, self._measure, self._limits, self._told = plan, rows, measure, limits, told
+        self._keys = list(plan.trial_keys())
         self._under_way: dict[TrialKey, Pulse] = {}
         self._strength = Strength(0, 0)
         self._started, self._next = time.monotonic(), 0.0
@@ -78,8 +79,8 @@ class Standing:
 
     def limit(self) -> str:
         """The limit that is reached; empty for none."""
-        most, spent = self._limits.max_cost, self._spent(list(self._rows.values())) or 0.0
-        if most is not None and spent >= most:
+        most = self._limits.max_cost
+        if most is not None and (spent := self._spent(list(self._rows.values())) or 0.0) >= most:
             return f"the limit of {most:g} US dollars is reached: {spent:.4f} spent"
         return self.out_of_time if self.seconds_left == 0 else ""
 
@@ -97,11 +98,10 @@ class Standing:
 
     def progress(self, last: TrialRow | None = None) -> Progress:
         """Over the trials of this plan."""
-        keys = list(self._plan.trial_keys())
-        mine = [self._rows[key] for key in keys if key in self._rows]
+        mine = [self._rows[key] for key in self._keys if key in self._rows]
         return Progress(
             done=sum(row.finished for row in mine),
-            planned=len(keys),
+            planned=len(self._keys),
             scores={variant.label: _mean(mine, variant.label, self._measure) for variant in self._plan.variants},
             cost=self._spent(mine),
             without_result=sum(not row.finished and row.key not in self._under_way for row in mine),

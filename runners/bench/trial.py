@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 import traceback
@@ -14,7 +15,7 @@ from agent.errors import AuthFailed, ModelMissing, Status
 from agent.events import AnyEvent, Bus, ModelReplied, StepStarted
 from agent.loop import NOTE
 from agent.spending import Spending
-from memory.errors import StoreBusy, StoreCorrupt
+from memory.errors import StoreBusy, StoreCorrupt, StoreFull
 from memory.records import JsonValue, Step, Usage, add_usage
 from memory.stored import Event
 from runners.bench.rows import FINISHED, TrialKey, TrialRow
@@ -67,7 +68,9 @@ async def run_trial(trial: Trial, environment: Environment, tell: Tell = lambda 
         raise
     except StoreBusy as fault:
         return without_result(trial.key, "store_busy", str(fault))
-    except Exception:  # noqa: BLE001 - one trial may not end the others
+    except Exception as fault:  # noqa: BLE001 - one trial may not end the others
+        if isinstance(fault, StoreFull) or (isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT)):
+            return without_result(trial.key, "storage_full", str(fault))
         _log.exception("trial %s crashed", trial.key)
         return without_result(trial.key, "crashed", traceback.format_exc(limit=-4))
 

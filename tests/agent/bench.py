@@ -147,9 +147,7 @@ async def bench(
 
 
 @asynccontextmanager
-async def _session(
-    store: SqlStore, model: Completion, tools: Sequence[FakeTool], setup: Setup
-) -> AsyncIterator[Bench]:
+async def _session(store: SqlStore, model: Completion, tools: Sequence[FakeTool], setup: Setup) -> AsyncIterator[Bench]:
     counter, dialect = ScriptCounter(), NativeDialect(today="2026-01-31")
     events: list[AnyEvent] = []
     bus = Bus()

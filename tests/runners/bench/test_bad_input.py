@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import time
 from pathlib import Path
 
+import pytest
+
+from memory.errors import StoreFull
+from runners.bench import trial
+from runners.bench.datasets.registry import benchmark
+from runners.bench.harness import Job, _trials
+from runners.bench.rows import RunPlan, TrialKey, TrialRow, Variant
+from runners.bench.tasks import Dataset, Task
+from runners.bench.trial import Trial
 from runners.devserver.model_server import ModelServer
+from runners.environment import Environment
 from tests.runners.bench import made
 from tests.runners.command import Command
 
@@ -36,3 +48,28 @@ def test_ids_that_begin_alike_have_sessions_of_their_own(command: Command, tmp_p
     assert (ended.code, ended.report["scores"]) == (0, {"pace": 1.0})
     assert [row["task"] for row in made.rows_of(tmp_path / "out")] == ids
     assert len(list((tmp_path / "out" / "sessions" / "pace").iterdir())) == 4
+
+
+@pytest.mark.parametrize("fault", [StoreFull("no room left"), OSError(errno.ENOSPC, "No space left on device")])
+async def test_a_full_disk_is_told_as_such_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """Wherever a session first meets it: the run stops at once, and the trial is taken up again later."""
+
+    async def full(*_: object, **__: object) -> TrialRow:
+        raise fault
+
+    monkeypatch.setattr(trial, "_work", full)
+    given = Trial(TrialKey("pace", "q1", 1), "Who?", {}, str(tmp_path / "session"))
+    row = await trial.run_trial(given, Environment(tmp_path))
+    assert (row.status, row.finished) == ("storage_full", False)
+
+
+def test_many_questions_begin_at_once(tmp_path: Path) -> None:
+    """Time grows with the questions, not with their square: that took minutes for a hundred thousand."""
+    tasks = tuple(Task(f"q{at}", "Who?", "Who?", ("me",)) for at in range(20_000))
+    plan = RunPlan("multihop", "", "d", {}, (Variant("pace", "h", "{}"),), tuple(task.id for task in tasks))
+    job = Job(tmp_path, plan, benchmark("multihop"), Dataset(tasks, "d"), Environment(tmp_path))
+    started = time.process_time()
+    assert len(_trials(job, list(plan.trial_keys()), tmp_path)) == 20_000
+    assert time.process_time() - started < 3
