@@ -29,6 +29,7 @@ PATIENCE_S = 60.0
 is about to end."""
 AGAIN_S = 0.5
 TOKEN = "RAY_AUTH_TOKEN"
+RECIPE = "docs/cluster.md says how a cluster is started"
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +59,7 @@ class RayExecutor:
         self._start(environment)
         try:
             with _mark(trials) as mark, redirect_stdout(_Said()):
-                crew = [_Worker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
+                crew = [RayWorker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
                 async with aclosing(work_off(crew, Placement(trials, len(crew)))) as signs:  # type: ignore[type-var]
                     async for sign in signs:
                         yield sign
@@ -71,8 +72,10 @@ class RayExecutor:
         if self._cluster.runtime_env:
             options["runtime_env"] = dict(self._cluster.runtime_env)
         if self._cluster.address is None:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
             options |= {"address": "local", "num_cpus": self._cluster.workers, "include_dashboard": False}
         else:
+            expect_answer(self._cluster.address)
             options["address"] = self._cluster.address
             if token := environment.secret(TOKEN):
                 os.environ[TOKEN] = token  # the command line took it out, as all secrets; Ray looks for it there
@@ -80,7 +83,7 @@ class RayExecutor:
             self._ray.init(**options)
         except (ConnectionError, ValueError, RuntimeError) as fault:
             where = self._cluster.address or "this machine"
-            raise UsageFault(f"Ray at {where}: {fault}", hint="docs/cluster.md says how one is started") from fault
+            raise UsageFault(f"Ray at {where}: {fault}", hint=RECIPE) from fault
 
 
 @contextmanager
@@ -105,7 +108,7 @@ class _Said(io.TextIOBase):
         return len(text)
 
 
-class _Worker:
+class RayWorker:
     """The driver's end of a worker: an actor, and a new one when that has died."""
 
     def __init__(self, ray: Any, number: int, environment: Environment, mark: Path) -> None:
@@ -119,7 +122,7 @@ class _Worker:
         try:
             hello: Hello = await self._actor.hello.remote(str(self._mark))
         except self._ray.exceptions.RuntimeEnvSetupError as fault:
-            raise UsageFault(f"the runtime environment cannot be set up: {fault}") from fault
+            raise UsageFault(f"the runtime environment cannot be set up: {_reason(fault)}") from fault
         except self._ray.exceptions.RayError as fault:
             raise WorkerDied(_reason(fault)) from fault
         if not hello.sees:
@@ -228,9 +231,21 @@ def versions() -> tuple[str, ...]:
     return (f"longstride {version('longstride')}", f"Python {platform.python_version()}")
 
 
+def expect_answer(address: str) -> None:
+    """Raises UsageFault at once where nobody listens: Ray itself would try for two minutes."""
+    host, _, port = address.rpartition(":")
+    if "://" in host or not port.isdecimal():
+        return  # `auto`, or a form that only Ray can read
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except OSError as fault:
+        raise UsageFault(f"Ray at {address}: {fault}", hint=RECIPE) from fault
+
+
 def _reason(fault: Exception) -> str:
-    """The first line of what Ray says, which goes on with where its logs are."""
-    return " ".join(str(fault).split("\n\t")[0].split())[:300] or type(fault).__name__
+    """The first and the last line of what Ray says; between them is where its logs are."""
+    lines = [line.strip()[:200] for line in str(fault).splitlines() if line.strip()] or [type(fault).__name__]
+    return " … ".join(dict.fromkeys((lines[0], lines[-1])))
 
 
 def _library() -> Any:

@@ -6,10 +6,12 @@ The workers of `work_off` are scripted here; those of Ray are in `test_ray`.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ from runners.bench.executors import LocalExecutor
 from runners.bench.harness import Job, run
 from runners.bench.planning import RunRequest, plan_run, variants_of
 from runners.bench.progress import line
-from runners.bench.ray_executor import patiently, places_of, read_runtime_env
+from runners.bench.ray_executor import Hello, RayWorker, expect_answer, patiently, places_of, read_runtime_env, versions
 from runners.bench.rows import TrialKey, TrialRow, Variant
 from runners.bench.standing import Progress, RunLimits
 from runners.bench.trial import Pulse, Tell, Trial, run_trial
@@ -242,6 +244,47 @@ async def test_a_session_in_use_is_no_crash(command: Command, tmp_path: Path) ->
         row = await run_trial(Trial(key, "?", variant(tmp_path).tree(), str(tmp_path)), read_environment())
     assert row.status == "store_busy"
     assert "belongs to process" in row.message
+
+
+class Ray:
+    """As much of Ray as a worker that says hello needs."""
+
+    class exceptions:
+        RuntimeEnvSetupError = type("RuntimeEnvSetupError", (Exception,), {})
+        RayError = type("RayError", (Exception,), {})
+
+
+@pytest.mark.parametrize(
+    ("hello", "kind", "said"),
+    [
+        (Hello("b", False, versions()), UsageFault, "the worker on b does not see /shared/out"),
+        (Hello("b", True, ("longstride 9", "Python 2")), UsageFault, "on b there is longstride 9 and Python 2, here"),
+        (Ray.exceptions.RuntimeEnvSetupError("no\n\tlogs\nno such package"), UsageFault, "no … no such package"),
+        (Ray.exceptions.RayError("it died\n\tlogs"), WorkerDied, "it died … logs"),
+    ],
+)
+async def test_a_machine_that_lacks_something_is_named(
+    monkeypatch: pytest.MonkeyPatch, hello: Hello | Exception, kind: type[Exception], said: str
+) -> None:
+    class Method:
+        async def remote(self, mark: str) -> Hello:
+            if isinstance(hello, Exception):
+                raise hello
+            return hello
+
+    worker = RayWorker(Ray, 0, Environment(Path()), Path("/shared/out/mark"))
+    monkeypatch.setattr(worker, "_begin", lambda: SimpleNamespace(hello=Method()))
+    with pytest.raises(kind, match=said):
+        await worker.join()
+
+
+def test_nobody_at_the_address_is_said_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        expect_answer(address)
+    with pytest.raises(UsageFault, match=f"Ray at {address}: "):
+        expect_answer(address)
+    expect_answer("auto")
 
 
 @pytest.mark.parametrize(("text", "said"), [("- a", "not a mapping"), ("a: [", "cannot be read"), (None, "cannot be")])
