@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 SCHEMES = ("postgresql", "postgres")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -37,7 +37,7 @@ class Address:
         parts = urlsplit(self.url)
         found = [value for key, value in parse_qsl(parts.query) if "password" in key]
         written = parts.netloc.rpartition("@")[0].partition(":")[2]
-        return tuple(dict.fromkeys(value for value in (*found, written, parts.password or "") if value))
+        return tuple(dict.fromkeys(value for value in (*found, written, unquote(written)) if value))
 
     def of(self, session: str) -> Address:
         """A session of the same database."""

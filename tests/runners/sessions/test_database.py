@@ -1,0 +1,141 @@
+"""Sessions in a database, by the command line: begun, resumed, shown, checked, listed, exported, moved and removed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory.errors import NotStored, StoreFault
+from memory.store.address import Address, is_address, parse_address
+from memory.store.postgres_link import fault_of
+from runners.environment import Environment, forget_secrets, read_environment
+from runners.errors import UsageFault
+from runners.redact import MASK, Redactor
+from runners.stores import find_session, knowing, new_session
+from tests.runners.command import Command
+from tests.runners.sessions.made import make_session
+from tests.runners.test_cli_run import QUESTION, SHORT
+from tests.support.postgres import Server
+
+CANARY = "canary-p4ss%2Fword"
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+@pytest.fixture
+def database(postgres: Server) -> str:
+    return postgres.database().url
+
+
+def test_a_session_lives_in_a_database(command: Command, corpus: Path, database: str) -> None:
+    address = f"{database}#film"
+    begun = command("run", QUESTION, "--corpus", str(corpus), "--out", address, *SHORT)
+    assert begun.report["session"] == "film", begun.err
+    again = command("run", QUESTION, "--corpus", str(corpus), "--out", address, *SHORT)
+    assert again.code == 2
+    assert "already holds a session" in again.err and address in again.err
+    ended = command("resume", address, "-q", "-c", "limits.max_tokens=100000")
+    assert ended.code == 0, ended.err
+    assert ended.report["answer"].splitlines()[0] == "Bodø"
+    assert not (command.home / "runs").exists()
+    shown = command("show", address)
+    assert len(shown.report["steps"]) == ended.report["steps"]
+    checks = {check["name"]: check for check in command("doctor", "--session", address).report["checks"]}
+    assert {check["state"] for check in checks.values()} == {"ok"}
+    assert address in checks["store"]["detail"]
+    (listed,) = command("sessions", "list", "--at", database).report["sessions"]
+    assert (listed["session"], listed["status"], listed["folder"]) == ("film", "completed", address)
+    assert command("memory", "size", address).report["steps"] == ended.report["steps"]
+    assert command("sessions", "rm", address, "-y", report=False).code == 0
+    assert command("sessions", "list", "--at", database).report["sessions"] == []
+    assert "no session" in command("resume", address, "-q").err
+
+
+def test_the_environment_names_a_database(
+    command: Command, corpus: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGSTRIDE_STORE", database)
+    name = command("run", QUESTION, "--corpus", str(corpus), *SHORT).report["session"]
+    monkeypatch.setenv("LONGSTRIDE_STORE", database)  # a command forgets what it has read
+    assert command("show", name[:15]).report["session"] == name[:15]
+    monkeypatch.setenv("LONGSTRIDE_STORE", database)
+    assert [one["session"] for one in command("sessions", "list").report["sessions"]] == [name]
+
+
+def test_there_and_back_exports_the_same_bytes(command: Command, database: str, tmp_path: Path) -> None:
+    folder = make_session(command.home, "a")
+    (folder.workspace / "deep").mkdir(parents=True)
+    (folder.workspace / "deep" / "plot.png").write_bytes(b"\x89PNG\0\xff")
+    for form in ("jsonl", "atif"):
+        command("sessions", "export", "a", "--format", form, "--out", f"before.{form}", report=False)
+    pushed = command("sessions", "push", "a", database, report=False)
+    assert (pushed.code, pushed.out) == (0, f"{database}#a\n"), pushed.err
+    assert "is equal" in command("sessions", "push", "a", database, report=False).out
+    command("sessions", "export", f"{database}#a", "--out", "there.jsonl", report=False)
+    assert "is equal" in command("sessions", "pull", f"{database}#a", report=False).out
+    pulled = command("sessions", "pull", f"{database}#a", "--out", "copy/a", report=False)
+    assert (pulled.code, pulled.out) == (0, "copy/a\n"), pulled.err
+    for form in ("jsonl", "atif"):
+        command("sessions", "export", "copy/a", "--format", form, "--out", f"after.{form}", report=False)
+        assert Path(f"after.{form}").read_bytes() == Path(f"before.{form}").read_bytes()
+    assert Path("there.jsonl").read_bytes() == Path("before.jsonl").read_bytes()
+    assert Path("copy/a/files/deep/plot.png").read_bytes() == b"\x89PNG\0\xff"
+    assert "policy" in Path("copy/a/config.yaml").read_text()
+    assert command("sessions", "export", f"{database}#a", "--format", "tar", "--out", "a.tar", report=False).code == 0
+    gone = command("sessions", "pull", f"{database}#none", report=False)
+    assert gone.code == 2
+    assert not (command.home / "runs" / "none").exists()
+
+
+def test_no_server_is_one_line(command: Command) -> None:
+    for arguments in (("show",), ("resume",), ("doctor", "--session")):
+        ended = command(*arguments, f"postgresql://me:{CANARY}@127.0.0.1:1/x#a")
+        assert ended.code != 0
+        assert "127.0.0.1:1" in ended.err + ended.out
+        assert "canary" not in ended.err + ended.out
+    assert "names a database" in command("show", "postgresql://127.0.0.1:1/x").error
+    assert "database" in command("show", "postgresql://127.0.0.1:1").error
+
+
+def test_addresses() -> None:
+    address = parse_address(f"postgresql://me:{CANARY}@db.example:5432/x?sslmode=require&password=q#a-1")
+    assert str(address) == "postgresql://me@db.example:5432/x?sslmode=require#a-1"
+    assert "canary" not in repr(address)
+    assert set(address.passwords) == {"q", CANARY, "canary-p4ss/word"}
+    assert address.of("b").session == "b"
+    assert not is_address("runs/postgresql")
+    for wrong in ("postgresql://h", "postgresql://h/x#a b", "mysql://h/x", "postgresql://h/x#../a"):
+        with pytest.raises(ValueError, match=r"address|name") as caught:
+            parse_address(wrong)
+        assert wrong not in str(caught.value)
+
+
+def test_a_password_is_cut_out_of_everything(tmp_path: Path) -> None:
+    variables = {"LONGSTRIDE_STORE": f"postgresql://me:{CANARY}@h/x", "PGPASSWORD": "another-secret"}
+    environment = read_environment(variables, tmp_path)
+    assert environment.given("LONGSTRIDE_STORE") == variables["LONGSTRIDE_STORE"]
+    redact = Redactor(environment.secrets.values())
+    assert redact(f"{CANARY} another-secret canary-p4ss/word") == f"{MASK} {MASK} {MASK}"
+    assert "LONGSTRIDE_STORE" in forget_secrets(variables) and "PGPASSWORD" in variables
+    folder = new_session(Environment(tmp_path), f"postgresql://me:{CANARY}@h/x")
+    assert folder.name and CANARY not in f"{folder} {folder!r} {folder.path}"
+    assert Redactor(knowing(Environment(tmp_path), folder).secrets.values())(CANARY) == MASK
+    fault = fault_of(ValueError(f"no {CANARY}"), folder.address or Address(""))
+    assert isinstance(fault, StoreFault) and "canary" not in str(fault)
+
+
+def test_names_that_are_nowhere(tmp_path: Path) -> None:
+    with pytest.raises(NotStored):
+        find_session(Environment(tmp_path), "x")
+    with pytest.raises(UsageFault, match="names a database"):
+        find_session(Environment(tmp_path), "postgresql://h/x")
