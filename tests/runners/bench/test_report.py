@@ -139,7 +139,8 @@ def test_figures(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 1000 for path in drawn)
     assert "<svg" in page(reported(tmp_path / "out"), drawn)
     whole = reported(tmp_path / "out")
-    dollars = replace(whole, scores=tuple(replace(s, policy=rf"$\frac$ {s.policy}") for s in whole.scores))
+    dollars = replace(whole, scores=tuple(replace(s, stratum=rf"$\frac$ {s.stratum}") for s in whole.scores))
+    dollars = replace(dollars, scores=(*whole.scores, *dollars.scores))
     assert draw(dollars, tmp_path / "more")
 
 
