@@ -5,10 +5,10 @@ of the sentences, which is nearly what it would make of them; the sentences are 
 generated ones, the queries real questions, else sentences. ``isotropic``: random directions, the hardest case: nothing
 is near anything. ``--whole`` makes a store of the texts and asks `memory.search.Search`, words and passages included.
 
-    python -m tests.perf.bench_ann [--count 1000000] [--kind texts|isotropic] [--dim 256] [--queries 50] [--whole]
+    python -m tests.perf.bench_ann [--count 200000] [--kind texts|isotropic] [--dim 256] [--queries 50] [--whole]
                                    [--folder DIR] [--json FILE]
 
-About 4 minutes and 5 GB for a million texts on a quiet core, 10 minutes and 20 GB with ``--whole``.
+A million texts: 4 minutes and 5 GB on a quiet core, 15 minutes and 20 GB with ``--whole``.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _resident() -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--count", type=int, default=200_000)
     parser.add_argument("--kind", choices=("texts", "isotropic"), default="texts")
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--queries", type=int, default=50)

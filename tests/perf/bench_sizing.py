@@ -31,6 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from memory.encoders.embedded import embedded_encoder
+from memory.encoders.hashing import HashingEncoder
 from memory.manager import Memory
 from memory.store.sqlite import SqliteStore
 from memory.summaries.config import SummaryConfig
@@ -52,7 +53,8 @@ class Costs:
     empty_bytes: float
     bytes_a_step: dict[str, float]
     """By kind, the files beside the store left out."""
-    key_bytes_a_step: float
+    file_by_dimensions: dict[int, int]
+    """Bytes of the file for each step, by the dimensions of its key."""
     step_s: float
     """Everything but the model and the tools: context, commit, key, summaries."""
     summaries_s: float
@@ -214,6 +216,18 @@ async def stored(path: Path) -> tuple[dict[str, float], int]:
     return {part: getattr(sizes, part) for part in parts}, sizes.steps
 
 
+async def by_dimensions(folder: Path, steps: int = 80) -> dict[int, int]:
+    found = {}
+    for dim in (256, 384, 768, 1024, 1280):
+        path, summaries = folder / f"dim-{dim}.sqlite", SummaryConfig(kind="extractive", publish="lockstep")
+        async with open_memory(path, encoder=HashingEncoder(dim), summaries=summaries) as memory:
+            await memory.ask(QUESTION)
+            empty = path.stat().st_size
+            await walk(memory, steps)
+        found[dim] = round((path.stat().st_size - empty) / steps)
+    return found
+
+
 def listed(home: Path, sessions: int) -> float:
     """Seconds of `sessions list` for each of ``sessions`` of ten steps."""
 
@@ -249,7 +263,7 @@ def measure(folder: Path, steps: int, sessions: int) -> tuple[Costs, AtOnce]:
         steps=count,
         empty_bytes=empty["file"],
         bytes_a_step={part: round((size - empty[part]) / count) for part, size in sizes.items()},
-        key_bytes_a_step=4 * embedded_encoder().dim,
+        file_by_dimensions=asyncio.run(by_dimensions(folder)),
         step_s=max(bare, whole.processor_s / steps),
         summaries_s=max(0.0, whole.processor_s / steps - bare),
         commit_wall_s=alone,
