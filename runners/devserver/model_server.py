@@ -12,12 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import TypeAlias
 
 from agent.errors import ScriptExhausted, ScriptUnused
 from memory.records import JsonValue, Reply
+from runners.devserver.frame import Exchange, Frame
 from runners.devserver.wire import Turn, Wire, models_body, payload
 
 ScriptedTurn: TypeAlias = Turn | Reply | str
@@ -28,7 +28,6 @@ _PATHS: Mapping[str, Wire] = {
 }
 LEAVE_S = 30.0
 """How long a hanging turn waits for its client to leave."""
-MAX_BODY = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +66,21 @@ class ModelServer:
         self._allow_unused = allow_unused
         self._overrun = 0
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server = _Server(_Handler, port, "model-server")
         self._server.owner = self
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, name="model-server", daemon=True
-        )
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._server.url
 
     def start(self) -> ModelServer:
-        self._thread.start()
+        self._server.start()
         return self
 
     def stop(self) -> None:
         """Stop serving, without a word about the script."""
         self._server.stopping.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
     def close(self) -> None:
         """Stop. Raises what the script raised, or ScriptExhausted or ScriptUnused when it did not fit the requests."""
@@ -124,12 +118,11 @@ class ModelServer:
         return Turn(Reply(turn) if isinstance(turn, str) else turn)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(Frame):
     owner: ModelServer
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(address, handler)
+    def __init__(self, handler: type[Exchange], port: int, name: str) -> None:
+        super().__init__(handler, port, name)
         self.stopping = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -141,7 +134,7 @@ class _Server(ThreadingHTTPServer):
             self.owner.failures.append(error)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Exchange):
     protocol_version = "HTTP/1.1"
     server: _Server
 
@@ -151,23 +144,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.split("?")[0] == "/v1/models":
-            self._send(200, models_body(self.server.owner.model))
+            self.reply(200, models_body(self.server.owner.model))
         else:
-            self._send(404, b'{"error": {"message": "no such path", "type": "not_found_error"}}')
+            self.reply(404, b'{"error": {"message": "no such path", "type": "not_found_error"}}')
 
     def do_POST(self) -> None:
         path = self.path.split("?")[0]
         wire = _PATHS.get(path)
-        raw = self.rfile.read(min(MAX_BODY, int(self.headers.get("content-length") or 0)))
+        raw = self.body()
         if wire is None:
-            self._send(404, b'{"error": {"message": "no such path", "type": "not_found_error"}}')
+            self.reply(404, b'{"error": {"message": "no such path", "type": "not_found_error"}}')
             return
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            self._send(400, b'{"error": {"message": "the body is not a JSON object", "type": "invalid_request_error"}}')
+            self.reply(400, b'{"error": {"message": "the body is not a JSON object", "type": "invalid_request_error"}}')
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         turn = self.server.owner.take(WireRequest(wire, path, headers, body))
@@ -176,20 +169,18 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._answer(turn, payload(turn, wire, self.server.owner.model, stream=body.get("stream") is True), body)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent: requests are recorded."""
-
     def _answer(self, turn: Turn, content: bytes, body: Mapping[str, JsonValue]) -> None:
         streams = turn.status < 400 and body.get("stream") is True
         kind = turn.content_type or ("text/event-stream" if streams else "application/json")
+        retry = [("Retry-After", turn.retry_after)] if turn.retry_after else []
         special = turn.cut_after is not None or turn.hang_after is not None or turn.drip_s > 0
         if not streams and not special:
-            self._send(turn.status, content, kind, turn.retry_after)
+            self.reply(turn.status, content, kind, retry)
             return
         self.send_response(turn.status)
         self.send_header("Content-Type", kind)
-        if turn.retry_after:
-            self.send_header("Retry-After", turn.retry_after)
+        for header in retry:
+            self.send_header(*header)
         self.send_header(*(("Transfer-Encoding", "chunked") if turn.chunked else ("Connection", "close")))
         self.end_headers()
         self._stream(turn, content)
@@ -232,12 +223,3 @@ class _Handler(BaseHTTPRequestHandler):
             except OSError:
                 self.server.owner.left.set()
                 return
-
-    def _send(self, status: int, content: bytes, kind: str = "application/json", retry_after: str = "") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        if retry_after:
-            self.send_header("Retry-After", retry_after)
-        self.end_headers()
-        self.wfile.write(content)

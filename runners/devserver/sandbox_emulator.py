@@ -13,16 +13,15 @@ import secrets
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import TypeVar
 
 from memory.records import JsonValue
+from runners.devserver.frame import Exchange, Frame
 from runners.devserver.sandbox_wire import FUSION, MACHINE, NEW_MACHINE, events, fusion_answer, fusion_code, wrong
 from tools.python.base import PythonSandbox
 
 T = TypeVar("T")
-_MAX_BODY = 64 << 20
 _HANG_S = 60.0
 _GONE = b'{"code": 404, "message": "the sandbox was not found"}'
 
@@ -63,21 +62,13 @@ class SandboxEmulator:
         self.stopping = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server = _Server(_Handler, port, "sandbox-emulator")
         self._server.owner = self
-        self._threads = [
-            threading.Thread(target=self._loop.run_forever, name="sandbox-emulator-loop", daemon=True),
-            threading.Thread(
-                target=self._server.serve_forever,
-                kwargs={"poll_interval": 0.02},
-                name="sandbox-emulator",
-                daemon=True,
-            ),
-        ]
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sandbox-emulator-loop", daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._server.url
 
     @property
     def environment(self) -> dict[str, str]:
@@ -90,8 +81,8 @@ class SandboxEmulator:
         }
 
     def start(self) -> SandboxEmulator:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
+        self._server.start()
         return self
 
     def stop(self) -> None:
@@ -99,11 +90,9 @@ class SandboxEmulator:
         self.stopping.set()
         for machine in list(self.machines.values()):
             self.wait(machine.aclose())
-        self._server.shutdown()
+        self._server.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        for thread in self._threads:
-            thread.join()
-        self._server.server_close()
+        self._thread.join()
         self._loop.close()
 
     def __enter__(self) -> SandboxEmulator:
@@ -131,21 +120,17 @@ class SandboxEmulator:
             self.requests.append(asked)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(Frame):
     owner: SandboxEmulator
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away."""
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Exchange):
     server: _Server
     server_version = "sandbox-emulator"
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(min(_MAX_BODY, int(self.headers.get("content-length") or 0)))
+        raw = self.body()
         try:
             body: JsonValue = json.loads(raw) if raw else None
         except (ValueError, RecursionError):
@@ -170,9 +155,6 @@ class _Handler(BaseHTTPRequestHandler):
         if machine is not None:
             self.server.owner.wait(machine.aclose())
         self._send("end", None, 204 if machine is not None else 404, _GONE if machine is None else b"")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent: requests are recorded."""
 
     def _run_code(self, body: JsonValue) -> None:
         if self._failed("run_code", body):
@@ -254,8 +236,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, what: str, asked: JsonValue, status: int, body: bytes, kind: str = "application/json") -> None:
         self.server.owner.record(Asked(what, asked, status))
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(status, body, kind)

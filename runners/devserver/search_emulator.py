@@ -10,19 +10,18 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from memory.records import JsonValue
+from runners.devserver.frame import Exchange, Frame
 from runners.devserver.search_wire import EMULATED, Emulated
 from tools.search.base import Hit
 from tools.search.shapes import SHAPES
 
 Find: TypeAlias = Callable[[str, int], Sequence[Hit]]
 """Query and most hits to hits, best first. Called from several threads."""
-_MAX_BODY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +56,12 @@ class SearchEmulator:
         self.faults: dict[str, Fault] = {}
         self.requests: list[Asked] = []
         self._lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server = _Server(_Handler, port, "search-emulator")
         self._server.owner = self
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, name="search-emulator", daemon=True
-        )
 
     def url(self, provider: str) -> str:
         """The base URL of a provider."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/{provider}"
+        return f"{self._server.url}/{provider}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -74,13 +70,11 @@ class SearchEmulator:
         return {**named, **{shape.keys[0]: self.key for shape in SHAPES.values() if shape.keys}}
 
     def start(self) -> SearchEmulator:
-        self._thread.start()
+        self._server.start()
         return self
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server.stop()
 
     def __enter__(self) -> SearchEmulator:
         return self.start()
@@ -107,15 +101,11 @@ class SearchEmulator:
             self.requests.append(asked)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(Frame):
     owner: SearchEmulator
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away."""
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Exchange):
     server: _Server
     server_version = "search-emulator"
 
@@ -124,31 +114,27 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer("GET", parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)))
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(min(_MAX_BODY, int(self.headers.get("content-length") or 0)))
         try:
-            body = json.loads(raw)
+            body = json.loads(self.body())
         except (ValueError, RecursionError):
             body = None
         self._answer("POST", urlsplit(self.path).path, body if isinstance(body, dict) else None)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Silent: requests are recorded."""
 
     def _answer(self, method: str, path: str, parameters: Mapping[str, JsonValue] | None) -> None:
         name, _, rest = path.lstrip("/").partition("/")
         emulated = EMULATED.get(name)
         if emulated is None or f"/{rest}" != SHAPES[name].path or method != SHAPES[name].method:
-            self._send(404, b'{"error": "no such path"}')
+            self.reply(404, b'{"error": "no such path"}')
             return
         owner = self.server.owner
         fault = owner.fault(name)
         if fault is not None:
             owner.record(Asked(name, "", parameters or {}, fault.status))
-            self._send(fault.status, fault.body or emulated.error("scripted error"), fault.kind, fault.headers)
+            self.reply(fault.status, fault.body or emulated.error("scripted error"), fault.kind, fault.headers)
             return
         status, body, query = self._made(name, emulated, parameters)
         owner.record(Asked(name, query, parameters or {}, status))
-        self._send(status, body)
+        self.reply(status, body)
 
     def _made(
         self, name: str, emulated: Emulated, parameters: Mapping[str, JsonValue] | None
@@ -163,14 +149,3 @@ class _Handler(BaseHTTPRequestHandler):
         query, count, page = emulated.read(parameters)
         hits = owner.find(query, count * page)[count * (page - 1) :]
         return 200, emulated.body(query, hits), query
-
-    def _send(
-        self, status: int, body: bytes, kind: str = "application/json", headers: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
