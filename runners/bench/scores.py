@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
 from pydantic import TypeAdapter
 
+from memory.records import add_usage
 from runners.bench.journal import Journal, read_journal
 from runners.bench.results import validated
 from runners.bench.rows import GradeRow, TrialKey
@@ -40,10 +41,12 @@ def read_grades(folder: Path) -> dict[tuple[TrialKey, str], GradeRow]:
 
 
 def keep(grades: dict[tuple[TrialKey, str], GradeRow], row: GradeRow) -> None:
-    """The later grade of the same answer wins, unless it is none."""
+    """The later grade of the same answer wins, unless it is none; what both took adds up."""
     old = grades.get((row.key, row.scorer))
-    if old is None or old.answer_hash != row.answer_hash or row.grade != "ungraded":
-        grades[row.key, row.scorer] = row
+    if old is not None:
+        stays = old.answer_hash == row.answer_hash and row.grade == "ungraded" and old.grade != "ungraded"
+        row = replace(old if stays else row, usage=add_usage(old.usage, row.usage))
+    grades[row.key, row.scorer] = row
 
 
 class Scores:

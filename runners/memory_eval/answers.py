@@ -20,7 +20,8 @@ _NOT = r"(?: not|n't|n’t|not)"
 _ABSTAINS = re.compile(
     r"no information available|not (?:\w+ )?mentioned|not enough information|no (?:mention|record)\b"
     rf"|(?:do|does|did){_NOT} (?:mention|say|state|specify|tell|know)"
-    rf"|(?:is|are){_NOT} (?:enough|specified|stated|given|provided)"
+    rf"|(?:have|has|had){_NOT} (?:mentioned|said|stated|specified|told)"
+    rf"|(?:is|are|was|were){_NOT} (?:enough|mentioned|specified|stated|given|provided)"
     rf"|(?:can|could){_NOT} (?:be )?(?:answer|determine|find)",
     re.IGNORECASE,
 )

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from memory.records import Usage
 from runners.bench.journal import Journal, read_journal
 from runners.bench.results import Results, read_results, result_files
-from runners.bench.rows import RunPlan, TrialKey, TrialRow, Variant
+from runners.bench.rows import GradeRow, RunPlan, TrialKey, TrialRow, Variant
+from runners.bench.scores import Scores, read_grades
 from runners.errors import UsageFault
 
 PACE = Variant("pace", "h1", '{"policy": {"name": "pace", "tau": 0.3}}')
@@ -42,6 +44,26 @@ def test_a_finished_trial_is_final_and_a_failed_one_is_not(tmp_path: Path) -> No
     with (tmp_path / "results.jsonl").open("a") as file:  # a hand that writes where it should not
         file.write((tmp_path / "results.jsonl").read_text().splitlines()[1] + "\n")
     assert read_results(result_files(tmp_path)).rows == {DONE.key: DONE}
+
+
+def test_of_several_grades_the_last_that_is_one_counts_and_all_are_paid_for(tmp_path: Path) -> None:
+    def graded(grade: str, reason: str, answer: str = "h1") -> GradeRow:
+        return GradeRow("pace", "a", 1, "j", grade, reason=reason, answer_hash=answer, usage=Usage(cost=0.25))
+
+    scores = Scores(tmp_path)
+    for row, grade, reason, cost in (
+        (graded("ungraded", "refused"), "ungraded", "refused", 0.25),
+        (graded("ungraded", "no verdict"), "ungraded", "no verdict", 0.5),
+        (graded("correct", "same"), "correct", "same", 0.75),
+        (graded("ungraded", "refused"), "correct", "same", 1.0),
+        (graded("incorrect", "other"), "incorrect", "other", 1.25),
+        (graded("ungraded", "refused", "h2"), "ungraded", "refused", 1.5),
+    ):
+        scores.append(row)
+        (kept,) = read_grades(tmp_path).values()
+        assert (kept.grade, kept.reason, kept.usage.cost) == (grade, reason, cost)
+        assert list(scores.grades.values()) == [kept]
+    scores.close()
 
 
 def test_two_writers(tmp_path: Path) -> None:
