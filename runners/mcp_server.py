@@ -26,6 +26,7 @@ T = TypeVar("T")
 MAX_TEXT = 1_000_000
 """Characters of one turn."""
 MAX_QUERY = 10_000
+MAX_TOKENS = 1_000_000_000
 INSTALL = "pip install 'longstride[mcp]'"
 INSTRUCTIONS = (
     "Long-term memory of one session. `ingest` every turn and tool result; before a model call, `assemble` gives the "
@@ -35,10 +36,12 @@ INSTRUCTIONS = (
 Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, description="what to look for")]
 Count = Annotated[int, Field(ge=1, le=50, description="at most so many results")]
 ChunkId = Annotated[str, Field(description="id of a turn, such as c12, or of a range, such as c101-c164")]
-Part = Annotated[int, Field(ge=1, description="page of a long turn, from 1")]
+Part = Annotated[int, Field(ge=1, le=MAX_TOKENS, description="page of a long turn, from 1")]
 Narrow = Annotated[str, Field(max_length=1000, description="show only the passages that match this best")]
 Question = Annotated[str, Field(max_length=MAX_QUERY, description="what is being worked on; empty: as before")]
-Budget = Annotated[int | None, Field(ge=1, description="tokens of the whole context; null: the configured budget")]
+Budget = Annotated[
+    int | None, Field(ge=1, le=MAX_TOKENS, description="tokens of the whole context; null: the configured budget")
+]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, description="the turn, or what a tool gave back")]
 Role = Annotated[Literal["user", "assistant", "tool"], Field(description="who said it")]
 ToolName = Annotated[str, Field(max_length=64, description="which tool, with the role tool")]

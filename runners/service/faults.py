@@ -20,7 +20,7 @@ from memory.errors import (
     StoreFull,
     StoreTooNew,
 )
-from runners.errors import RunnerFault, UsageFault
+from runners.errors import ConfigError, RunnerFault, UsageFault
 from runners.service.gate import INTERNAL, Refused
 from tools.base import ToolError
 
@@ -42,6 +42,7 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
     (ContextExhausted, 409, "exhausted"),
     (EncoderFault, 503, "encoder"),
     (UsageFault, 409, "usage"),
+    (ConfigError, 409, "config"),
     (ToolError, 422, "invalid"),
     (ValueError, 422, "invalid"),
 )

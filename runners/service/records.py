@@ -18,7 +18,7 @@ from runners.service.selecting import Ask, Selected, Working
 
 _LOG_BYTES = 16 * 1024 * 1024
 """Of the log; then it becomes the old one, and the one before is gone."""
-_HELD = 64_000_000
+_HELD = 32_000_000
 """Bytes that recent selections take, at most."""
 _ROW, _HEAD = 150, 1_000
 """What a candidate and a selection take besides their texts."""

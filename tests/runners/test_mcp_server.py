@@ -95,6 +95,8 @@ async def test_what_cannot_be_done_is_said_and_hurts_nobody(tmp_path: Path) -> N
         )
         assert await said(one, "ingest", text="second")
         assert "needs at least" in await refused(one, "assemble", budget=3)
+        assert "less than or equal" in await refused(one, "assemble", budget=2**63)
+        assert "less than or equal" in await refused(one, "glimpse", chunk_id="c1", part=2**63)
         for arguments in ({"text": "x", "role": "system"}, {}, {"text": "y" * 1_000_001}):
             await refused(one, "ingest", **arguments)
         await refused(one, "memory_search", query="x", count=1000)

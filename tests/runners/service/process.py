@@ -38,6 +38,11 @@ def resident(pid: int) -> int:
     return 1024 * int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
+def descriptors(pid: int) -> int:
+    """Files and sockets that a process has open (Linux)."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def processor_s(pid: int) -> float:
     """Processor time of a process so far (Linux), seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

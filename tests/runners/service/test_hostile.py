@@ -22,6 +22,7 @@ from runners.service.records import Recent
 from runners.service.selecting import Ask, Candidate, Selected
 from tests.runners.service.liar import lying, silent
 from tests.runners.service.serving import Running, running
+from tests.runners.viewer.made import make_session, settle
 
 JSON = {"content-type": "application/json"}
 POLICY = b"content-security-policy: default-src 'none'"
@@ -183,6 +184,17 @@ def test_files_that_are_no_sessions(one: Running, caplog: pytest.LogCaptureFixtu
         assert listed == dict.fromkeys(("garbage", "empty", "cut", "my session"), "broken")
         opens = {entry["session"]: entry["opens"] for entry in http.get("/ui/api/sessions").json()}
         assert opens["garbage"] and not opens["my session"]
+
+
+def test_a_session_whose_settings_are_no_longer_understood(one: Running) -> None:
+    async def make() -> None:
+        folder = await make_session(one.home, "old", steps=2)
+        await settle(folder, {"config": {"policy": {"name": "gone"}}, "inputs": {}})
+
+    asyncio.run(make())
+    answer = httpx.get(f"{one.url}/v1/sessions/old")
+    assert answer.status_code == 409 and answer.json()["error"]["kind"] == "config" and "gone" in answer.text
+    assert httpx.get(f"{one.url}/ui/api/sessions/old/head").json()["replannable"] is False
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of files are bytes on Linux")
