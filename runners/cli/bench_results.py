@@ -149,8 +149,13 @@ def submit(out: RunFolder, policy: Policy, to: ToFile, data: MovedData = None, s
 
     recorded, which, dataset = _run_of(out, data)
     _expect_outside(out, to)
-    count = written(tally(out, which, dataset), recorded.plan, out, policy, to, sessions)
-    typer.echo(f"{count} answers: {to}")
+    made = tally(out, which, dataset)
+    count = written(made, recorded.plan, out, policy, to, sessions)
+    lost = sum(each.planned - sum(row.finished for row in each.rows) for each in made.trials if each.label == policy)
+    typer.echo(
+        f"{count} answers: {to}"
+        + (f"; {lost} of its trials have no result: they are empty, or left out" if lost else "")
+    )
 
 
 def export(

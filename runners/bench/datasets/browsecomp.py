@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from runners.bench.cipher import decrypt, sha_key
-from runners.bench.datasets.files import Row, find_file, hash_files, read_rows, text_of
+from runners.bench.datasets.files import Row, find_file, flag, hash_files, read_rows, text_of
 from runners.bench.forms import CHINESE_FIELDS, ENGLISH, exact_answer, explained, loosely_exact
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
 from runners.errors import UsageFault
@@ -30,14 +30,14 @@ def _load(path: Path, options: Options, *, chinese: bool) -> Dataset:
         ("*.xlsx", "Question", "Answer", "Topic") if chinese else ("*.csv", "problem", "answer", "problem_topic")
     )
     file = find_file(path, (pattern,))
+    told = flag(options, "topics")
     tasks = []
     for at, row in enumerate(read_rows(file, (problem, answer, "canary"))):
         where = f"{file}: row {at + 1}"
         question = opened(row, problem, sha_key, where)
         subject = row.get(topic)
         if chinese:  # encrypted too, and a row of the report would tell it
-            told = subject and options.get("topics", "").lower() == "true"
-            subject = opened(row, topic, sha_key, where) if told else None
+            subject = opened(row, topic, sha_key, where) if subject and told else None
         tasks.append(
             Task(
                 id=str(at),

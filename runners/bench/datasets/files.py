@@ -73,6 +73,27 @@ def text_of(row: Row, column: str, where: str, *, empty: bool = False) -> str:
     return text
 
 
+def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """An option that is true or false. Raises UsageFault for anything else."""
+    value = options.get(name, str(default)).lower()
+    if value not in ("true", "false"):
+        raise UsageFault(f"-o {name}={options[name]}: true or false is expected")
+    return value == "true"
+
+
+def among(options: Mapping[str, str], name: str, there: Iterable[object]) -> frozenset[str] | None:
+    """An option that names values of the data, with commas; None where it is not given.
+
+    Raises UsageFault for a value that the data does not have.
+    """
+    if not options.get(name):
+        return None
+    wanted, known = frozenset(part.strip() for part in options[name].split(",")), sorted(set(map(str, there)))
+    if wanted - set(known):
+        raise UsageFault(f"-o {name}={options[name]}: the data has {', '.join(known)}")
+    return wanted
+
+
 def hash_files(paths: Iterable[Path]) -> str:
     """SHA-256 over names and contents, in order."""
     digest = hashlib.sha256()

@@ -6,9 +6,10 @@ it. The row ``0-0-0-0-0`` is a dummy. The gold ``?`` of the test split is none.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from runners.bench.datasets.files import Row, distinct, find_file, hash_files, read_rows, text_of
+from runners.bench.datasets.files import Row, among, distinct, find_file, flag, hash_files, read_rows, text_of
 from runners.bench.forms import ENGLISH, after, final
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
 from runners.errors import UsageFault
@@ -24,8 +25,10 @@ def load(path: Path, options: Options) -> Dataset:
     """Raises UsageFault, also for attachments that are not there."""
     file = find_file(path, ("metadata.jsonl", "metadata.parquet", "*.jsonl"))
     tasks, missing = [], []
-    for at, row in enumerate(read_rows(file, _COLUMNS), 1):
-        if row.get("task_id") == DUMMY or not _wanted(row, options):
+    rows = read_rows(file, _COLUMNS)
+    wanted = _wanted(rows, options)
+    for at, row in enumerate(rows, 1):
+        if row.get("task_id") == DUMMY or not wanted(row):
             continue
         where = f"{file}: row {at}"
         task = _task(row, file, where)
@@ -46,12 +49,20 @@ def load(path: Path, options: Options) -> Dataset:
     return Dataset(tuple(tasks), hash_files([file, *(Path(name) for task in tasks for name in task.files)]))
 
 
-def _wanted(row: Row, options: Options) -> bool:
-    if options.get("text_only", "").lower() == "true" and row.get("file_name"):
-        return False
-    if options.get("level") and str(row.get("Level")) not in options["level"].split(","):
-        return False
-    return not options.get("subset") or str(row.get("task_id")) in _subset(options["subset"])
+def _wanted(rows: Sequence[Row], options: Options) -> Callable[[Row], bool]:
+    """Which rows the options ask for. Raises UsageFault for options that ask for what is not there."""
+    text_only = flag(options, "text_only")
+    levels = among(options, "level", (row.get("Level") for row in rows if row.get("task_id") != DUMMY))
+    subset = _subset(options["subset"], {str(row.get("task_id")) for row in rows}) if options.get("subset") else None
+
+    def wanted(row: Row) -> bool:
+        return (
+            not (text_only and row.get("file_name"))
+            and (levels is None or str(row.get("Level")) in levels)
+            and (subset is None or str(row.get("task_id")) in subset)
+        )
+
+    return wanted
 
 
 def _expect_beside(attached: Path, table: Path, where: str) -> None:
@@ -63,11 +74,15 @@ def _expect_beside(attached: Path, table: Path, where: str) -> None:
         )
 
 
-def _subset(name: str) -> frozenset[str]:
+def _subset(name: str, there: Collection[str]) -> frozenset[str]:
     try:
-        return frozenset(Path(name).read_text("utf-8").split())
+        found = frozenset(Path(name).read_text("utf-8").split())
     except (OSError, UnicodeDecodeError) as fault:
         raise UsageFault(f"-o subset={name}: cannot be read") from fault
+    lost = sorted(found.difference(there))
+    if lost:
+        raise UsageFault(f"-o subset={name}: {len(lost)} of its ids are not in the data, the first is {lost[0]}")
+    return found
 
 
 def _task(row: Row, file: Path, where: str) -> Task:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runners.bench.datasets.files import distinct, find_file, hash_files, read_rows, text_of
+from runners.bench.datasets.files import among, distinct, find_file, hash_files, read_rows, text_of
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
 from runners.errors import UsageFault
 from runners.scoring.text import exact, f1, short
@@ -19,12 +19,12 @@ def load(path: Path, options: Options) -> Dataset:
     file = find_file(path, ("questions.jsonl.gz", "questions.jsonl"))
     pages = find_file(file.parent, ("pages.jsonl.gz", "pages.jsonl"))
     rows = read_rows(file, ("id", "question", "answer", "supporting_pages"))
-    wanted = options.get("set", "")
+    wanted = among(options, "set", (row.get("dataset", "") for row in rows))
     tasks = [
-        _task(row, f"{file}: row {at}") for at, row in enumerate(rows, 1) if wanted in ("", row.get("dataset", ""))
+        _task(row, f"{file}: row {at}")
+        for at, row in enumerate(rows, 1)
+        if wanted is None or str(row.get("dataset", "")) in wanted
     ]
-    if not tasks:
-        raise UsageFault(f"set={wanted}: {file} has no such questions")
     distinct([task.id for task in tasks], file)
     return Dataset(tuple(tasks), hash_files([file, pages]), str(pages))
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from runners.bench.datasets.files import Row, distinct, find_file, hash_files, read_rows, text_of
+from runners.bench.datasets.files import Row, distinct, find_file, flag, hash_files, read_rows, text_of
 from runners.bench.forms import ENGLISH, after, final, loosely_exact
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
 from runners.errors import UsageFault
@@ -20,7 +20,7 @@ _BUCKETS = ("type", "difficulty_level", "domain", "lang")
 def load(path: Path, options: Options) -> Dataset:
     """Raises UsageFault. Rows carry no id: it is made of question and root page."""
     file = find_file(path, ("*.jsonl", "*.parquet", "*.json"))
-    rooted = options.get("root_url", "true").lower() == "true"
+    rooted = flag(options, "root_url", default=True)
     rows = read_rows(file, ("question", "answer", "root_url"))
     tasks = [_task(row, f"{file}: row {at}", rooted) for at, row in enumerate(rows, 1)]
     distinct([task.id for task in tasks], file)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from runners.bench.datasets.files import Row, distinct, find_file, hash_files, read_rows, text_of
+from runners.bench.datasets.files import Row, among, distinct, find_file, hash_files, read_rows, text_of
 from runners.bench.forms import bare
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
 from runners.errors import UsageFault
@@ -41,8 +41,10 @@ def load(path: Path, options: Options) -> Dataset:
     """Raises UsageFault, also for gold tables that are not there."""
     file = find_file(path, ("widesearch.jsonl", "*.jsonl", "*.parquet"))
     tasks, golds = [], []
-    for at, row in enumerate(read_rows(file, ("instance_id", "query", "evaluation")), 1):
-        if options.get("language") and row.get("language") != options["language"]:
+    rows = read_rows(file, ("instance_id", "query", "evaluation"))
+    languages = among(options, "language", (row.get("language", "") for row in rows))
+    for at, row in enumerate(rows, 1):
+        if languages is not None and str(row.get("language", "")) not in languages:
             continue
         where = f"{file}: row {at}"
         name = text_of(row, "instance_id", where)
@@ -51,8 +53,6 @@ def load(path: Path, options: Options) -> Dataset:
         gold = find_file(file.parent, (f"{glob.escape(name)}.csv",))
         tasks.append(_task(row, name, gold, where))
         golds.append(gold)
-    if not tasks:
-        raise UsageFault(f"{file}: no task is left")
     distinct([task.id for task in tasks], file)
     return Dataset(tuple(tasks), hash_files([file, *golds]))
 

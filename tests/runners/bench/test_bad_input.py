@@ -50,6 +50,17 @@ def test_ids_that_begin_alike_have_sessions_of_their_own(command: Command, tmp_p
     assert len(list((tmp_path / "out" / "sessions" / "pace").iterdir())) == 4
 
 
+def test_a_submission_of_half_a_run_says_so(command: Command, tmp_path: Path) -> None:
+    data, out, to = made.multihop(tmp_path / "data"), tmp_path / "out", tmp_path / "answers.jsonl"
+    run = ("bench", "run", "multihop", "--data", str(data), "--out", str(out), "-q")
+    assert command(*run, "--limit", "1").code == 0
+    submit = ("bench", "submit", str(out), "--policy", "pace", "--to", str(to))
+    assert "no result" not in command(*submit, report=False).out
+    assert command(*run, "--max-seconds", "0").code == 1
+    assert "1 answers" in command(*submit, report=False).out
+    assert "3 of its trials have no result" in command(*submit, report=False).out
+
+
 @pytest.mark.parametrize("fault", [StoreFull("no room left"), OSError(errno.ENOSPC, "No space left on device")])
 async def test_a_full_disk_is_told_as_such_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception

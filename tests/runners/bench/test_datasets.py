@@ -217,6 +217,27 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
         assert len(opened("multihop", folder).tasks) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("gaia", {"text_only": "yes"}, "-o text_only=yes: true or false is expected"),
+        ("gaia", {"level": "4"}, "-o level=4: the data has 1, 2, 3"),
+        ("gaia", {"subset": "ids.txt"}, r"1 of its ids are not in the data, the first is t-9"),
+        ("multihop", {"set": "hotpot"}, "-o set=hotpot: the data has made, other"),
+    ],
+)
+def test_options_that_ask_for_what_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, str], said: str
+) -> None:
+    """Ignored, they would run other questions than those that were asked for."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ids.txt").write_text("t-1 t-9")
+    folder = {"gaia": made.gaia, "multihop": made.multihop}[name](tmp_path / "data")
+    with pytest.raises(UsageFault, match=said):
+        opened(name, folder, **options)
+    assert len(opened("gaia", made.gaia(tmp_path / "more"), level="1, 3", text_only="FALSE").tasks) == 2
+
+
 def test_names_of_folders_are_never_shared() -> None:
     names = ["a", "_a", "a/b", "a b", "..", "", "x" * 120, "x" * 121, "x" * 122, "研究" * 30 + "一", "研究" * 30 + "二"]
     made_of = [safe(name) for name in names]
