@@ -15,10 +15,10 @@ from memory.chunking import full_text
 from memory.errors import EncoderFault, StoreFault
 from memory.index.keys import KeyMatrix
 from memory.index.lexical import LexicalIndex
-from memory.index.sketch import Sketches
+from memory.index.sketch import Sketches, compared
 from memory.index.sketchfile import SUFFIX, read_sketches, write_sketches
 from memory.load import load_keys, load_words, put_words
-from memory.plan import IntArray
+from memory.plan import FloatArray, IntArray
 from memory.ports import ChunkStore, Encoder
 from memory.text.fusion import reciprocal_rank
 from memory.text.passages import best_passages
@@ -31,7 +31,7 @@ PAGE = 256
 SKETCHED_FROM = 100_000
 """Chunks from which on sketches say which keys are compared; fewer are all compared within some milliseconds."""
 NEAREST, WORDIEST = 3_000, 500
-"""Candidates then: chunks whose sketches are nearest, chunks that share most with the query's words."""
+"""Candidates then, at most: chunks whose sketches are nearest, chunks that share most with the query's words."""
 _AT_ONCE = 1_024
 """New keys that a search sketches on its way; more are, in the background."""
 _STRETCH = 8_192
@@ -214,22 +214,28 @@ class Search:
         except EncoderFault as fault:
             _LOGGER.warning("found by words only: %s", fault)
             vector = None
-        if sketched:
-            rows = self._candidates(terms, vector)
+        if sketched and self._sketches is not None:
+            rows, cosines = self._candidates(self._sketches, terms, vector)
             scores = self._words.scores_of(terms, rows)
         else:
             rows = np.arange(len(self._words))
+            cosines = self._keys.cosines(vector, rows + 1) if vector is not None else np.zeros(len(rows))
             scores = self._words.scores(terms, len(rows))
-        relevant = scores > 0
+        relevant = (scores > 0) | (cosines > 0)
         if vector is not None:
-            cosines = np.asarray(self._keys.cosines(vector, rows + 1), dtype=np.float64)
-            scores, relevant = reciprocal_rank(scores, cosines), relevant | (cosines > 0)
+            scores = reciprocal_rank(scores, cosines)
         order = np.argsort(-scores, kind="stable")
         return [(int(rows[at]), float(scores[at])) for at in order[relevant[order]][:count]]
 
-    def _candidates(self, terms: Sequence[str], vector: NDArray[np.float32] | None) -> IntArray:
-        """Rows, ascending, that are worth being scored."""
+    def _candidates(
+        self, sketches: Sketches, terms: Sequence[str], vector: NDArray[np.float32] | None
+    ) -> tuple[IntArray, FloatArray]:
+        """(n,) rows, ascending, that are worth being scored, with their cosines (n,)."""
         wordiest = self._words.best(terms, WORDIEST)
-        if vector is None or self._sketches is None:
-            return wordiest
-        return np.union1d(wordiest, self._sketches.nearest(vector, NEAREST))
+        if vector is None:
+            return wordiest, np.zeros(len(wordiest))
+        near, cosines = compared(sketches, self._keys, vector, NEAREST)
+        more = np.setdiff1d(wordiest, near, assume_unique=True)
+        rows = np.concatenate((near, more))
+        order = np.argsort(rows)
+        return rows[order], np.concatenate((cosines, self._keys.cosines(vector, more + 1)))[order]

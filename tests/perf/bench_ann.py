@@ -35,7 +35,7 @@ from memory import search as searching
 from memory.encoders.embedded import embedded_encoder
 from memory.index.keyfile import write_keys
 from memory.index.keys import KeyMatrix, unit_rows
-from memory.index.sketch import Sketches
+from memory.index.sketch import Sketches, compared
 from memory.index.sketchfile import read_sketches, write_sketches
 from memory.load import KEY_TOKEN
 from memory.search import NEAREST, Search
@@ -108,8 +108,7 @@ def exact(keys: Float32Array, queries: Float32Array) -> NDArray[np.int64]:
 
 
 def by_sketch(sketches: Sketches, keys: KeyMatrix, query: Float32Array) -> NDArray[np.int64]:
-    rows = sketches.nearest(query, NEAREST)
-    cosines = keys.cosines(query, rows + 1)
+    rows, cosines = compared(sketches, keys, query, NEAREST)
     return rows[np.argpartition(-cosines, TOP)[:TOP]]
 
 
