@@ -10,7 +10,7 @@ const SQUARE = 11;
 export class Compare {
   // `show`: is told the codes that the first side comes to, or null.
   constructor(place, source, { show, open }) {
-    Object.assign(this, { place, source, show, open, turn: 0, results: [null, null] });
+    Object.assign(this, { place, source, show, open, results: [null, null] });
   }
 
   async start(head, policies) {
@@ -98,16 +98,29 @@ export class Compare {
     return { policy: self.policy.value || null, options, budget: this.budgetOf(self), layout: self.layout.value || null };
   }
 
-  async run() {
+  // One planning at a time; what is moved meanwhile is planned afterwards, once.
+  run() {
+    this.stale = true;
+    this.running ??= this.runAll().finally(() => { this.running = null; });
+    return this.running;
+  }
+
+  async runAll() {
+    while (this.stale) {
+      this.stale = false;
+      await this.once();
+    }
+  }
+
+  async once() {
     if (!this.sides || !this.plan) return;
-    const turn = ++this.turn;
     const step = this.row.step;
     const results = await Promise.all(this.sides.map((self) => {
       const changes = this.changes(self);
       const plain = !changes.policy && !changes.budget && !changes.layout && !Object.keys(changes.options).length;
       return (plain ? this.source.decision(step) : this.source.whatIf(step, changes)).catch((fault) => ({ problem: fault.message }));
     }));
-    if (turn !== this.turn) return;
+    if (step !== this.row.step) return;
     this.results = results;
     results.forEach((made, at) => this.outcome(made, at));
     this.table(results);

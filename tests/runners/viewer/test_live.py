@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,6 +158,14 @@ def test_what_if_is_what_planning_again_gives(client: httpx.Client, home: Path) 
         assert client.post(f"{API}/plain/decisions/30", json=wrong).status_code == 422, wrong
 
 
+DRAGGED = """async () => {
+  const slider = document.querySelector('input[aria-label="budget A"]');
+  for (let at = 0; at < 30; at++) {
+    slider.value = String(50 + at);
+    slider.dispatchEvent(new Event('input'));
+    await new Promise(requestAnimationFrame);
+  }
+}"""
 COLUMN = """() => {
   const map = document.getElementById('map'), copy = document.createElement('canvas');
   copy.width = map.width; copy.height = map.height;
@@ -199,6 +208,17 @@ async def test_controls_change_the_grid(service: Running, tmp_path_factory: pyte
             await shows(site, await (await asked.value).json())
             seen.add(await picture(site))
         assert len(seen) == 4
+        # a slider that is dragged: what was passed over is not planned, and where it came to rest is shown
+        asked_for: list[str] = []
+        site.on("request", lambda request: asked_for.append(request.post_data or "") if request.method == "POST" else 0)
+        await site.evaluate(DRAGGED)
+        label = "#whatif output >> nth=0"
+        wanted = (await site.text_content(label) or "").replace(",", "")
+        await site.wait_for_function(
+            "wanted => document.querySelector('#whatif .outcome p').textContent.includes(`of ${wanted} tokens`)",
+            arg=f"{int(wanted):,}",
+        )
+        assert json.loads(asked_for[-1])["budget"] == int(wanted) and len(asked_for) < 25
         async with site.expect_response(lambda answer: answer.request.method == "POST") as asked:
             await site.select_option('select[aria-label="policy A"]', "top-k")
         await shows(site, await (await asked.value).json())
