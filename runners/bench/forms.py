@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from runners.bench.tasks import JudgeForm, Task
-from runners.scoring.text import normal
+from runners.scoring.text import exact
 from runners.scoring.verdict import conclusion, field, yes_no
 
 _CITATION = re.compile(r"\s*[\[【]\s*c\d{1,12}(?:\s*[-,;，、]\s*c?\d{1,12})*\s*[\]】]", re.IGNORECASE)
@@ -104,7 +104,7 @@ def exact_answer(answer: str) -> str:
 
 def loosely_exact(answer: str, golds: tuple[str, ...]) -> dict[str, float]:
     """``exact_match`` by SQuAD's normalisation: no official figure, a floor under the judge's."""
-    return {"exact_match": float(any(normal(answer) == normal(gold) for gold in golds))}
+    return {"exact_match": exact(answer, golds)}
 
 
 def _english(task: Task, answer: str) -> str:

@@ -69,7 +69,7 @@ def run(
         raise UsageFault("the question is empty")
     asked = [*([f"limits.max_steps={steps}"] if steps else []), *(OFFLINE if offline else ())]
     settings = load_config(config_request(profile, policy, backbone, config, [*(overrides or ()), *asked]))
-    inputs = Inputs(corpus, tuple(str(path.resolve()) for path in files or ()))
+    inputs = Inputs(corpus, tuple(str(path.absolute()) for path in files or ()))
     check_inputs(inputs)
     check_json(json_file)
     folder = new_session(environment, out)

@@ -15,8 +15,11 @@ def quasi_exact(answer: str, gold: str) -> bool:
     """Whether an answer is the gold one by the leaderboard's rule.
 
     A gold number is compared as a number, ``$ % ,`` of the answer dropped; a gold with ``,`` or ``;`` is a list whose
-    elements are compared in order, punctuation kept; anything else without spaces, case and punctuation.
+    elements are compared in order, punctuation kept; anything else without spaces, case and punctuation. No answer is
+    never right, not even where punctuation is all there is of the gold.
     """
+    if not answer.strip():
+        return False
     number = _number(gold)
     if number is not None:
         return _same_number(answer, number)

@@ -17,12 +17,14 @@ def normal(text: str) -> str:
 
 
 def exact(answer: str, golds: Sequence[str]) -> float:
-    """1 where the answer is one of the golds after `normal`, else 0."""
-    return float(any(normal(answer) == normal(gold) for gold in golds))
+    """1 where the answer is one of the golds after `normal`, else 0; 0 for no answer, also where a gold is but "A"."""
+    return float(bool(answer.strip()) and any(normal(answer) == normal(gold) for gold in golds))
 
 
 def f1(answer: str, golds: Sequence[str]) -> float:
-    """Best token F1 over the golds; 0 without a gold."""
+    """Best token F1 over the golds; 0 without a gold or an answer."""
+    if not answer.strip():
+        return 0.0
     return max((token_f1(normal(answer).split(), normal(gold).split()) for gold in golds), default=0.0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runners.bench.datasets.files import among, distinct, find_file, hash_files, read_rows, text_of
+from runners.bench.forms import bare
 from runners.bench.tasks import Answered, Benchmark, Dataset, Measures, Options, Task
 from runners.errors import UsageFault
 from runners.scoring.text import exact, f1, short
@@ -45,9 +46,14 @@ def _task(row: object, where: str) -> Task:
     )
 
 
+def final_answer(answer: str) -> str:
+    """The phrase on the first line, without its citations."""
+    return short(bare(answer))
+
+
 def official(task: Task, answered: Answered) -> Measures:
     """Exact match, F1, and the recall of the supporting pages among those visited."""
-    phrase = short(answered.answer)
+    phrase = final_answer(answered.answer)
     read = {url.rpartition("/")[2] for url in answered.visited}
     recall = len(read & task.supporting) / len(task.supporting)
     return {"exact_match": exact(phrase, task.golds), "f1": f1(phrase, task.golds), "supporting_recall": recall}
@@ -61,5 +67,5 @@ MULTIHOP = Benchmark(
     measures=("exact_match", "f1", "supporting_recall"),
     official=official,
     options={"set": "hotpotqa, 2wiki or musique only"},
-    final=short,
+    final=final_answer,
 )

@@ -314,6 +314,14 @@ def test_webwalker(tmp_path: Path) -> None:
     assert score(task, Answered("She does.\nFINAL ANSWER: Ada Borg"))["exact_match"] == 1
 
 
+def test_multihop_scores_the_phrase_without_citations(tmp_path: Path) -> None:
+    task = opened("multihop", made.multihop(tmp_path)).tasks[0]
+    score = benchmark("multihop").score
+    assert score(task, Answered("Alvik Andersen [c2]\nbecause"))["exact_match"] == 1
+    assert score(task, Answered("Andersen [c2]"))["exact_match"] == 0
+    assert score(task, Answered(""))["f1"] == 0
+
+
 def test_xbench_by_rule_first() -> None:
     from runners.bench.tasks import Task
 

@@ -69,7 +69,7 @@ def test_which_questions(command: Command, tmp_path: Path) -> None:
         (("--policy", "pace,pace"), "a name stands twice"),
         (("--policy", "pase"), "did you mean 'pace'"),
         (("--corpus", "/nowhere"), "no such corpus"),
-        (("-o", "set=hotpotqa"), "no such questions"),
+        (("-o", "set=hotpotqa"), "the data has made, other"),
     ],
 )
 def test_bad_input(command: Command, tmp_path: Path, more: tuple[str, ...], said: str) -> None:

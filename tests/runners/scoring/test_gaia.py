@@ -36,6 +36,18 @@ from runners.scoring.gaia import quasi_exact
         ("St. Petersburg!", "st petersburg", True),
         ("Saint Petersburg", "St. Petersburg", False),
         ("", "x", False),
+        # by the rule as published, whatever a reader would say
+        ("\u22125", "-5", False),
+        ("5 dollars", "5", False),
+        ("\u20ac5", "5", False),
+        ("50%", "0.5", False),
+        ("Caf\u00e9", "Cafe", False),
+        ("1,000", "1000", True),
+        ("1000, 5", "1,000, 5", False),
+        # no answer
+        ("", "...", False),
+        (" \n", "!", False),
+        ("?", "!", True),
     ],
 )
 def test_quasi_exact(answer: str, gold: str, right: bool) -> None:

@@ -14,6 +14,8 @@ from runners.scoring.text import exact, f1, normal, short, token_f1
         ("a red house", ["the big red house"], 0, 0.8),
         ("blue", ["red", "blue sky"], 0, 2 / 3),
         ("", ["red"], 0, 0),
+        ("", ["The"], 0, 0),
+        ("a", ["The"], 1, 1),  # nothing is left of either
         ("red", [], 0, 0),
         ("no no no", ["no"], 0, 0.5),
         ("Anthem", ["them"], 0, 0),
