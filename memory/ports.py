@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.plan import Block, ContextPlan, IntArray, NeedsSummary, PlanInput
+from memory.plan import Block, ContextPlan, IntArray, KeyArray, NeedsSummary, PlanInput
 from memory.records import Chunk, ChunkRef, Level, Message, Reply, Request, Step, View
-from memory.stored import Change, ChunkFacts, Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+from memory.stored import Change, ChunkFacts, Event, Intent, KeyRows, Nearest, PlanRecord, Question, UsageRow
 
 
 class Completion(Protocol):
@@ -215,6 +215,11 @@ class ChunkStore(Protocol):
     async def keys(self, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
         """Every key of that encoder, or those of the chunks ``only``, ordered by chunk. Keys of other encoders are left
         out, not deleted."""
+        ...
+
+    async def nearest(self, encoder_id: str, query: KeyArray, count: int) -> Nearest | None:
+        """The ``count`` keys of that encoder nearest to ``query`` (dim,), approximately and without reading the others;
+        None where the store cannot find them so."""
         ...
 
     async def key_numbers(self, encoder_id: str) -> IntArray:

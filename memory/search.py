@@ -111,8 +111,20 @@ class Search:
         """(row, score) of the best, best first."""
         async with self._turn:
             await self._catch_up()
-            sketched = await self._sketch()
-            return await asyncio.to_thread(self._ranked, query, count, sketched)
+            near = await self._near(query)
+            sketched = near is None and await self._sketch()
+            return await asyncio.to_thread(self._ranked, query, count, sketched, near)
+
+    async def _near(self, query: str) -> IntArray | None:
+        """Rows whose keys are nearest, in a long session whose store finds them by itself."""
+        if len(self._words) <= SKETCHED_FROM:
+            return None
+        try:
+            vector = await asyncio.to_thread(self._encoder.encode_query, query)
+        except EncoderFault:
+            return None
+        found = await self._store.nearest(self._encoder.id, vector, NEAREST)
+        return None if found is None else found.numbers[found.numbers <= len(self._words)] - 1
 
     # -- what is known of the chunks
 
@@ -206,7 +218,7 @@ class Search:
 
     # -- scores
 
-    def _ranked(self, query: str, count: int, sketched: bool) -> list[tuple[int, float]]:
+    def _ranked(self, query: str, count: int, sketched: bool, near: IntArray | None = None) -> list[tuple[int, float]]:
         """(row, fused score) of the best chunks that share a word with the query or point its way, best first."""
         terms = tokenize(query)
         try:
@@ -214,7 +226,11 @@ class Search:
         except EncoderFault as fault:
             _LOGGER.warning("found by words only: %s", fault)
             vector = None
-        if sketched and self._sketches is not None:
+        if near is not None and vector is not None:
+            rows = np.union1d(self._words.best(terms, WORDIEST), near)
+            cosines = self._keys.cosines(vector, rows + 1)
+            scores = self._words.scores_of(terms, rows)
+        elif sketched and self._sketches is not None:
             rows, cosines = self._candidates(self._sketches, terms, vector)
             scores = self._words.scores_of(terms, rows)
         else:

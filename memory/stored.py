@@ -58,6 +58,14 @@ class KeyRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Nearest:
+    """Chunks whose keys are near to a query, best first: ``numbers`` (n,), ``cosines`` (n,)."""
+
+    numbers: NDArray[np.int64]
+    cosines: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRecord:
     """What is kept of a plan: what changed since the step before, never the whole plan or the rendered request.
 

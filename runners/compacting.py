@@ -11,6 +11,7 @@ from memory.errors import StoreFault
 from memory.index.wordfile import SUFFIX as WORDS
 from memory.lifecycle.compact import Compaction, CompactReport, compact
 from memory.ports import ChunkStore
+from memory.store.postgres import PostgresStore
 from memory.store.sizes import shrink
 from memory.store.sqlstore import SqlStore
 from memory.stored import Event
@@ -43,6 +44,8 @@ async def compact_session(folder: SessionFolder, wanted: Compaction) -> CompactR
             _forget_words(store)
         if wanted.rule is not None or cut_off:
             await store.set_meta({OUTDATED: ""})
+        if isinstance(store, PostgresStore):
+            await store.index_keys()
         if report.packed or report.views_merged or report.evicted:
             await store.add_event(Event("compacted", time.time(), {"packed": report.packed, "evicted": report.evicted}))
     assert report.sizes is not None

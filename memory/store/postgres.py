@@ -19,12 +19,15 @@ from memory.store.database import BUSY_TIMEOUT_S
 from memory.store.postgres_database import PAUSE_S, PostgresDatabase, opened
 from memory.store.postgres_link import Link
 from memory.store.postgres_schema import applied, remove_session
-from memory.store.postgres_vectors import Nearest, fill, nearest
+from memory.store.postgres_vectors import behind, fill, nearest
 from memory.store.sizes import sizes_in_database
 from memory.store.sql import Connection
 from memory.store.sqlstore import SqlStore
 from memory.store.verify import Finding, verify
-from memory.stored import StoreSizes
+from memory.stored import Nearest, StoreSizes
+
+CATCH_UP = 2_000
+"""Keys that a search waits for until they can be found."""
 
 
 class PostgresStore(SqlStore):
@@ -59,7 +62,14 @@ class PostgresStore(SqlStore):
         """
         database = PostgresDatabase(address, busy_timeout_s=busy_timeout_s, read_only=read_only, faults=faults)
         await database.open(create=create and not read_only)
-        return cls(database, beside)
+        store = cls(database, beside)
+        try:
+            # as with files: closing in order says that all is well again, also when there was nothing left to do
+            store._touched = not read_only and not await store.clean()
+        except BaseException:
+            await database.aclose()
+            raise
+        return store
 
     @property
     def address(self) -> Address:
@@ -108,11 +118,24 @@ class PostgresStore(SqlStore):
 
     async def nearest(self, encoder_id: str, query: NDArray[np.float32], count: int) -> Nearest | None:
         """The ``count`` keys nearest to ``query`` (dim,), best first, found in the database by pgvector, approximately
-        in long sessions. None where the server has no pgvector: then the keys themselves say it."""
+        in long sessions. None where it cannot be asked, or not yet (`index_keys`): the keys themselves say it then."""
         number = self._database.number
-        if not self._database.read_only and not await self._write(lambda c: fill(cast(Link, c), number, encoder_id)):
+        late = await self._read(lambda c: behind(cast(Link, c), number, encoder_id))
+        if late is None or late > CATCH_UP:
             return None
+        if late and not self._database.read_only:
+            await self.index_keys()
         return await self._read(lambda c: nearest(cast(Link, c), number, encoder_id, query, count))
+
+    async def index_keys(self) -> bool:
+        """Make the keys findable by `nearest`, beside other work; it takes minutes for a long session. False where the
+        server has no pgvector."""
+
+        def work() -> bool:
+            with opened(self.address) as link:
+                return fill(link, self._database.number)
+
+        return await asyncio.to_thread(work)
 
     async def remove(self) -> None:
         """Delete the session for good; the caller owns it, and closes the store."""

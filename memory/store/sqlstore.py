@@ -9,6 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memory.errors import StoreFault
 from memory.plan import Block, IntArray
 from memory.records import Chunk, Level, View
@@ -22,6 +25,7 @@ from memory.stored import (
     Event,
     Intent,
     KeyRows,
+    Nearest,
     PlanRecord,
     Question,
     StoreSizes,
@@ -225,6 +229,9 @@ class SqlStore(ABC):
 
     async def keys(self, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
         return await self._read(lambda c: reads.keys(c, encoder_id, only))
+
+    async def nearest(self, encoder_id: str, query: NDArray[np.float32], count: int) -> Nearest | None:
+        return None
 
     async def key_numbers(self, encoder_id: str) -> IntArray:
         return await self._read(lambda c: reads.key_numbers(c, encoder_id))

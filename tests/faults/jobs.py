@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import importlib
+import importlib.util
 import os
 import signal
 from collections.abc import Mapping
@@ -69,6 +70,9 @@ def warm() -> None:
         importlib.import_module(name)
     for name in ("tools.visit.tool", "agent.backbones.embedded", "runners.meter", "rich.live", "yaml"):
         importlib.import_module(name)
+    if importlib.util.find_spec("psycopg"):
+        for name in ("psycopg", "psycopg.adapt", "psycopg.errors", "memory.store.postgres"):
+            importlib.import_module(name)
 
 
 async def command(given: Mapping[str, Any]) -> object:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from memory import search
+from memory.chunking import make_chunk
+from memory.encoders.hashing import HashingEncoder
+from memory.search import Search
 from memory.store import postgres_vectors
 from memory.store.postgres import PostgresStore
 from memory.stored import KeyRows
+from memory.tokens import ScriptCounter
+from tests.memory.sessions import page, visit_step
 from tests.memory.store.build import chunk
 from tests.support.postgres import Server
 
@@ -43,6 +49,9 @@ async def test_nearest_keys(pgvector: Server, monkeypatch: pytest.MonkeyPatch) -
         keys = await keyed(store, COUNT)
         await keyed(other, 50, seed=9)
         assert (await store.nearest("unknown", keys[0], 5)) is None
+        assert (await store.nearest("e", keys[0], 5)) is None
+        assert await store.index_keys()
+        assert await other.index_keys()
         hits = 0
         for row in range(0, COUNT, 60):
             found = await store.nearest("e", keys[row], 10)
@@ -93,5 +102,31 @@ async def test_without_pgvector(postgres: Server) -> None:
         if await store._write(postgres_vectors.vector_type) is not None:
             pytest.skip("this server has pgvector")
         keys = await keyed(store, 3)
+        assert not await store.index_keys()
         assert await store.nearest("e", keys[0], 2) is None
         assert (await store.keys("e")).matrix.shape == (3, DIM)
+
+
+async def test_a_search_has_its_candidates_found_there(pgvector: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of a long session are the same as when every chunk is scored."""
+    encoder = HashingEncoder()
+    async with await PostgresStore.open(pgvector.database().of("s"), create=True) as store:
+        texts = [page(number) for number in range(1, 121)]
+        for number, text in enumerate(texts, 1):
+            await store.commit_step(make_chunk(visit_step(number, text), ScriptCounter()))
+        numbers = np.arange(1, 121)
+        await store.add_keys(KeyRows(encoder.id, numbers, encoder.encode_documents(texts), numbers))
+        every = await Search(store, encoder).find("What did the old violins of Osk cost?", 5)
+        monkeypatch.setattr(search, "SKETCHED_FROM", 100)
+        assert await store.index_keys()
+        asked: list[int] = []
+        whole = store.nearest
+
+        async def nearest(encoder_id, query, count):
+            found = await whole(encoder_id, query, count)
+            asked.append(len(found.numbers))
+            return found
+
+        monkeypatch.setattr(store, "nearest", nearest)
+        assert await Search(store, encoder).find("What did the old violins of Osk cost?", 5) == every
+        assert asked == [120]
