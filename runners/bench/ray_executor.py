@@ -23,11 +23,14 @@ from runners.bench.rows import TrialRow
 from runners.bench.trial import Pulse, Tell, Trial, run_trial
 from runners.environment import Environment
 from runners.errors import UsageFault
+from runners.logs import setup_logging
 
 PATIENCE_S = 60.0
 """How long a worker waits for a session that another process still holds: that of a driver that was killed, which Ray
 is about to end."""
 AGAIN_S = 0.5
+MARK_S = 3600.0
+"""Age from which a mark is taken for one that nobody looks for any more: each is renewed just before it is."""
 TOKEN = "RAY_AUTH_TOKEN"
 RECIPE = "docs/cluster.md says how a cluster is started"
 _log = logging.getLogger(__name__)
@@ -58,7 +61,7 @@ class RayExecutor:
             return
         self._start(environment)
         try:
-            with _mark(trials) as mark, redirect_stdout(_Said()):
+            with marked(trials) as mark, redirect_stdout(_Said()):
                 crew = [RayWorker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
                 async with aclosing(work_off(crew, Placement(trials, len(crew)))) as signs:  # type: ignore[type-var]
                     async for sign in signs:
@@ -87,12 +90,14 @@ class RayExecutor:
 
 
 @contextmanager
-def _mark(trials: Sequence[Trial]) -> Iterator[Path]:
+def marked(trials: Sequence[Trial]) -> Iterator[Path]:
     """A file beside the sessions, by which a worker knows that it sees them."""
     above = Path(os.path.commonpath([Path(trial.folder).absolute().parent for trial in trials]))
     mark = above / f".cluster-{secrets.token_hex(8)}"
     above.mkdir(parents=True, exist_ok=True)
-    mark.touch()
+    for left in above.glob(".cluster-*"):  # by drivers that were killed
+        if time.time() - left.stat().st_mtime > MARK_S:
+            left.unlink(missing_ok=True)
     try:
         yield mark
     finally:
@@ -119,6 +124,7 @@ class RayWorker:
     async def join(self) -> None:
         """Raises WorkerDied, and UsageFault where a machine lacks what a run needs."""
         self._actor = self._begin()
+        await asyncio.to_thread(self._mark.touch)
         try:
             hello: Hello = await self._actor.hello.remote(str(self._mark))
         except self._ray.exceptions.RuntimeEnvSetupError as fault:
@@ -184,11 +190,17 @@ class Hello:
 class Remote:
     """The worker's end, an actor in a process of the cluster."""
 
+    def __init__(self) -> None:
+        self._logging = False
+
     async def hello(self, mark: str) -> Hello:
         return Hello(socket.gethostname(), await asyncio.to_thread(Path(mark).exists), versions())
 
     async def run(self, trial: Trial, environment: Environment) -> AsyncIterator[Pulse | TrialRow]:
         """What there is to tell of a trial, its row last. Raises what `run_trial` raises."""
+        if not self._logging:
+            self._logging = True
+            setup_logging("warning", environment.secrets)  # Ray keeps what a worker logs in files
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Pulse | None] = asyncio.Queue()
 

