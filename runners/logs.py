@@ -13,8 +13,8 @@ from runners.environment import Secret
 from runners.redact import Redactor
 
 _CHATTY = ("httpx", "httpcore", "openai", "anthropic", "asyncio")
-_REPEATING = ("mcp", "client")
-"""The MCP SDK tells of every fault of a server with its traceback; each comes back as an error as well."""
+_REPEATING = ("mcp", "client", "psycopg")
+"""They tell of every fault of a server, the MCP SDK with its traceback; each comes back as an error as well."""
 
 
 class RedactingFormatter(logging.Formatter):

@@ -181,12 +181,17 @@ class PostgresDatabase:
                 with faults_of(self.address, reading=False), rolling_back(link), link.pipeline() as pipeline:
                     begun = self._begin(link, mark)
                     self._point(name, "begun")
-                    result = work(link)
+                    try:
+                        result = work(link)
+                    except MemoryFault as fault:
+                        if begun.rowcount == 0:
+                            raise self._removed() from fault
+                        raise
                     if self._faults is not None:
                         pipeline.sync()
                         self._point(name, "written")
-                    if not begun.rowcount:
-                        raise StoreFault(f"{self.address} was removed")
+                    if begun.rowcount == 0:
+                        raise self._removed()
                     ending = True
                     link.script("COMMIT")
             except StoreFault:
@@ -197,6 +202,9 @@ class PostgresDatabase:
             with faults_of(self.address, reading=False):
                 self._point(name, "committed")
             return result
+
+    def _removed(self) -> StoreFault:
+        return StoreFault(f"{self.address} was removed")
 
     def _begin(self, link: Link, mark: str) -> Rows:
         link.script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")

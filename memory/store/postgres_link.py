@@ -36,6 +36,14 @@ _FAULTS: Mapping[str, tuple[type[MemoryFault], str, str]] = {
     "XX002": (StoreCorrupt, "an index of the database is damaged", "REINDEX it, or restore it from a copy"),
 }
 """SQLSTATE -> what it is here."""
+_REFUSED = {
+    "FATAL: role ": "28000",
+    "authentication failed": "28P01",
+    "too many clients": "53300",
+    "connection slots are reserved": "53300",
+    '" does not exist': "3D000",
+}
+"""What a server says that takes no connection; the driver gives no code then."""
 
 
 def driver() -> Any:
@@ -52,11 +60,11 @@ def fault_of(error: Exception, address: Address) -> MemoryFault:
     text = " ".join(str(error).split())
     for secret in address.passwords:
         text = text.replace(secret, "***")
-    state = getattr(error, "sqlstate", None) or ""
+    state = getattr(error, "sqlstate", None) or next((code for said, code in _REFUSED.items() if said in text), "")
     if state in _FAULTS:
         kind, said, hint = _FAULTS[state]
         return kind(f"{address}: {said} ({text})", hint=hint)
-    if state[:2] == "28" or "authentication failed" in text:
+    if state[:2] == "28":
         return StoreFault(f"{address}: {text}", hint="check user and password (~/.pgpass or PGPASSWORD)")
     if isinstance(error, driver().OperationalError):
         return StoreFault(
