@@ -13,7 +13,7 @@ import yaml
 
 from memory.errors import NotStored
 from memory.records import JsonValue
-from memory.store.address import Address
+from memory.store.address import Address, is_address
 from runners.errors import UsageFault
 
 STORE, CONFIG, TRAJECTORY = "session.sqlite", "config.yaml", "trajectory.jsonl"
@@ -88,7 +88,9 @@ def already_there(where: object) -> UsageFault:
 
 
 def find_folder(home: Path, session: str) -> SessionFolder:
-    """An existing session by its name, a unique beginning of it, or its folder. Raises NotStored."""
+    """An existing session by its name, a unique beginning of it, or its folder. Raises NotStored, UsageFault."""
+    if is_address(session):  # not shown: it may hold a password
+        raise UsageFault("a session in a database cannot be used here", hint="`longstride sessions pull` copies it")
     for path in (Path(session), home / "runs" / session):
         if (path / STORE).is_file():
             return SessionFolder(path)

@@ -7,12 +7,13 @@ that are derived from the store: everything that matters is in the database.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from memory.errors import NotStored
+from memory.errors import MemoryFault, NotStored
 from memory.store.address import Address, is_address, parse_address
 from memory.store.check import Checking
 from memory.store.postgres import PostgresStore, session_names
@@ -37,9 +38,10 @@ async def open_store(
 async def discard(folder: SessionFolder) -> None:
     """Remove what opening a new session wrote; its store is closed."""
     if folder.address is not None:
-        async with await open_store(folder, create=False) as store:
-            await store.claim("discard")
-            await remove_from_database(store)
+        with contextlib.suppress(MemoryFault):  # the server may be why it could not be opened; an empty session is left
+            async with await open_store(folder, create=False) as store:
+                await store.claim("discard")
+                await remove_from_database(store)
     await asyncio.to_thread(folder.discard)
 
 

@@ -193,7 +193,9 @@ class PostgresDatabase:
                     if begun.rowcount == 0:
                         raise self._removed()
                     ending = True
-                    link.script("COMMIT")
+                    end = link.connection.execute("COMMIT")
+                if end.statusmessage != "COMMIT":  # what the server says of a transaction that it gave up
+                    raise StoreFault(f"{self.address}: the server rolled back what it was to commit")
             except StoreFault:
                 if not link.lost or time.monotonic() > until:
                     raise

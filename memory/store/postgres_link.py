@@ -18,7 +18,9 @@ from memory.store.address import Address
 from memory.store.sql import AMONG, Numbers, Rows
 
 LOCKS = 0x4C535452
-"""``LSTR``: class of our advisory locks."""
+"""``LSTR``: class of the advisory locks of sessions, by number."""
+MAKING = LOCKS + 1
+"""Class of the locks under which something is made that all sessions share."""
 NOT_TEXT = b"\xff"
 _BYTEA, _INT8, _FLOAT8, _INT8S = 17, 20, 701, 1016
 """Numbers of types."""

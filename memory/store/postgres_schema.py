@@ -11,7 +11,7 @@ import time
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault, StoreTooNew
 from memory.store.migrations import Migration
-from memory.store.postgres_link import LOCKS, Link
+from memory.store.postgres_link import MAKING, Link
 
 CURRENT = "current_setting('longstride.session')::integer"
 TABLES: dict[str, str] = {
@@ -156,7 +156,7 @@ def prepare(link: Link, *, write: bool) -> None:
     link.script("BEGIN")
     try:
         # another process may be at it
-        link.execute("SELECT pg_advisory_xact_lock(CAST(? AS integer), 0)", (LOCKS,))
+        link.execute("SELECT pg_advisory_xact_lock(CAST(? AS integer), 0)", (MAKING,))
         _migrate(link)
         link.script("COMMIT")
     except BaseException:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from memory.errors import StoreFault
 from memory.store import codec
-from memory.store.postgres_link import LOCKS, Link
+from memory.store.postgres_link import MAKING, Link
 from memory.stored import Nearest
 
 INDEXED = 5_000
@@ -50,7 +50,7 @@ def fill(link: Link, session: int) -> bool:
     """Bring the vectors of a session up to its keys, with an index where that pays; on a connection of its own, so that
     nobody waits for it. False where the server has no pgvector."""
     link.script("BEGIN")
-    link.execute("SELECT pg_advisory_xact_lock(CAST(? AS integer), 1)", (LOCKS,))
+    link.execute("SELECT pg_advisory_xact_lock(CAST(? AS integer), 1)", (MAKING,))
     kind = vector_type(link)
     if kind is not None:
         link.script(_TABLE.format(vector=kind))

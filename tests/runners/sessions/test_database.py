@@ -56,6 +56,9 @@ def test_a_session_lives_in_a_database(command: Command, corpus: Path, database:
     (listed,) = command("sessions", "list", "--at", database).report["sessions"]
     assert (listed["session"], listed["status"], listed["folder"]) == ("film", "completed", address)
     assert command("memory", "size", address).report["steps"] == ended.report["steps"]
+    compacted = command("memory", "compact", address, "--hot", "2")
+    assert compacted.report["packed"] == ended.report["steps"] - 2, compacted.err
+    assert len(command("show", address).report["steps"]) == ended.report["steps"]
     assert command("sessions", "rm", address, "-y", report=False).code == 0
     assert command("sessions", "list", "--at", database).report["sessions"] == []
     assert "no session" in command("resume", address, "-q").err
@@ -98,11 +101,14 @@ def test_there_and_back_exports_the_same_bytes(command: Command, database: str, 
 
 
 def test_no_server_is_one_line(command: Command) -> None:
+    pytest.importorskip("psycopg", reason="NO POSTGRES: psycopg is not installed")
     for arguments in (("show",), ("resume",), ("doctor", "--session")):
         ended = command(*arguments, f"postgresql://me:{CANARY}@127.0.0.1:1/x#a")
         assert ended.code != 0
         assert "127.0.0.1:1" in ended.err + ended.out
         assert "canary" not in ended.err + ended.out
+    forked = command("fork", f"postgresql://me:{CANARY}@h/x#a")
+    assert "pull" in forked.err and "canary" not in forked.err
     assert "names a database" in command("show", "postgresql://127.0.0.1:1/x").error
     assert "database" in command("show", "postgresql://127.0.0.1:1").error
 
@@ -130,6 +136,7 @@ def test_a_password_is_cut_out_of_everything(tmp_path: Path) -> None:
     folder = new_session(Environment(tmp_path), f"postgresql://me:{CANARY}@h/x")
     assert folder.name and CANARY not in f"{folder} {folder!r} {folder.path}"
     assert Redactor(knowing(Environment(tmp_path), folder).secrets.values())(CANARY) == MASK
+    pytest.importorskip("psycopg", reason="NO POSTGRES: psycopg is not installed")
     fault = fault_of(ValueError(f"no {CANARY}"), folder.address or Address(""))
     assert isinstance(fault, StoreFault) and "canary" not in str(fault)
 
