@@ -233,6 +233,7 @@ def main() -> None:
     searching.SKETCHED_FROM = min(searching.SKETCHED_FROM, options.count - 1)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.folder or scratch)
+        folder.mkdir(parents=True, exist_ok=True)
         row: dict[str, object] = {"count": options.count, "kind": options.kind, "load": os.getloadavg()[0]}
         row["keys"] = of_keys(folder, options.kind, options.count, options.dim, options.queries)
         if options.whole:
