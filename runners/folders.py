@@ -75,11 +75,21 @@ def new_folder(home: Path, out: Path | None = None) -> SessionFolder:
 
     Whether a session is there already is asked by whoever opens it, as its owner."""
     path = out if out is not None else home / "runs" / session_name()
+    refuse_address(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise UsageFault(f"cannot make {path}: {fault.strerror or fault}") from fault
     return SessionFolder(path)
+
+
+def refuse_address(path: Path) -> None:
+    """Raises UsageFault for ``scheme://…``, which is no folder; not shown, as it may hold a password."""
+    first = path.parts[0] if path.parts else ""
+    if len(first) > 2 and first.endswith(":"):
+        raise UsageFault(
+            "an address cannot be used as a folder", hint="sessions in a database: postgresql://user@host/database"
+        )
 
 
 def already_there(where: object) -> UsageFault:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 SCHEMES = ("postgresql", "postgres")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What a session may be called."""
+_PASSWORD = re.compile(r"([A-Za-z][\w+.-]+:/{1,2}[^\s:/@]*:)[^\s/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class Address:
 def is_address(text: str) -> bool:
     """Whether a text names a database rather than a folder."""
     return text.partition("://")[0].lower() in SCHEMES and "://" in text
+
+
+def masked(text: str) -> str:
+    """A text for people without the password of any address in it, of ``scheme:/…`` as well, which paths make of it."""
+    return _PASSWORD.sub(r"\1***@", text)
 
 
 def parse_address(text: str) -> Address:

@@ -41,6 +41,8 @@ _FAULTS: Mapping[str, tuple[type[MemoryFault], str, str]] = {
 _REFUSED = {
     "FATAL: role ": "28000",
     "authentication failed": "28P01",
+    "no password supplied": "28P01",
+    "no pg_hba.conf entry": "28000",
     "too many clients": "53300",
     "connection slots are reserved": "53300",
     '" does not exist': "3D000",
@@ -71,7 +73,7 @@ def fault_of(error: Exception, address: Address) -> MemoryFault:
     if isinstance(error, driver().OperationalError):
         return StoreFault(
             f"{address}: the server cannot be reached, or broke off: {text}",
-            hint="see that it runs, then resume",
+            hint="see that it runs, then try again or resume",
             retryable=True,
         )
     return StoreFault(f"{address}: {text}")

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memory.store.address import masked
 from runners.cli import (
     bench,
     dev_server,
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _bad_usage(error)
     except FAULTS as fault:
         for line in fault_lines(fault):
-            sys.stderr.write(f"longstride: {line}\n")
+            sys.stderr.write(f"longstride: {masked(line)}\n")
         return fault_code(fault)
     return code if isinstance(code, int) else DONE
 
@@ -113,7 +114,7 @@ def _bad_usage(error: Any) -> int:
     else:
         about = error.ctx.command_path if getattr(error, "ctx", None) else "longstride"
         said = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
-        sys.stderr.write(f"longstride: {said} (`{about} --help` explains it)\n")
+        sys.stderr.write(f"longstride: {masked(said)} (`{about} --help` explains it)\n")
     return BAD_INPUT
 
 

@@ -11,7 +11,7 @@ from memory.store.address import NAME, Address
 from memory.store.sqlite import SqliteStore
 from memory.store.transfer import pull, push
 from runners.errors import UsageFault
-from runners.folders import SessionFolder
+from runners.folders import SessionFolder, refuse_address
 
 
 def push_session(folder: SessionFolder, database: Address) -> tuple[Address, bool]:
@@ -29,6 +29,7 @@ def push_session(folder: SessionFolder, database: Address) -> tuple[Address, boo
 
 def pull_session(address: Address, folder: SessionFolder) -> bool:
     """Copy a session into its own folder; whether it was not there yet. Raises as `push_session`, NotStored."""
+    refuse_address(folder.path)
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         made, files = asyncio.run(pull(address, folder.store))

@@ -74,7 +74,7 @@ def test_secrets_are_forgotten_and_nothing_else() -> None:
 def test_the_example_names_every_variable() -> None:
     lines = (ROOT / ".env.example").read_text().splitlines()
     named = {line.partition("=")[0] for line in lines if line and not line.startswith("#")}
-    assert named == {*KEYS, *SETTINGS, *ALIASES, "LONGSTRIDE_HOME", "LONGSTRIDE_TOKEN"}
+    assert named == {*KEYS, *SETTINGS, *ALIASES, "LONGSTRIDE_HOME", "LONGSTRIDE_STORE", "LONGSTRIDE_TOKEN"}
 
 
 def test_nobody_else_reads_the_environment() -> None:

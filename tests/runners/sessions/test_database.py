@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from memory.errors import NotStored, StoreFault
-from memory.store.address import Address, is_address, parse_address
+from memory.store.address import Address, is_address, masked, parse_address
 from memory.store.postgres_link import fault_of
 from runners.environment import Environment, forget_secrets, read_environment
 from runners.errors import UsageFault
+from runners.folders import SessionFolder, new_folder
 from runners.redact import MASK, Redactor
+from runners.sessions.transfer import pull_session
 from runners.stores import find_session, knowing, new_session
 from tests.runners.command import Command
 from tests.runners.sessions.made import make_session
@@ -111,6 +113,49 @@ def test_no_server_is_one_line(command: Command) -> None:
     assert "pull" in forked.err and "canary" not in forked.err
     assert "names a database" in command("show", "postgresql://127.0.0.1:1/x").error
     assert "database" in command("show", "postgresql://127.0.0.1:1").error
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_a_password_shows_nowhere_and_makes_no_folder(command: Command, scheme: str) -> None:
+    address = f"{scheme}://me:{CANARY}@127.0.0.1:1/x#a"
+    make_session(command.home, "a")
+    for arguments in (
+        ("fork", "a", "--at-step", "1", "--out", address),
+        ("show", address),
+        ("replay", address),
+        ("sessions", "push", "a", address.replace("postgresql", "mysql")),
+        ("bench", "report", address),
+    ):
+        ended = command(*arguments, report=False)
+        assert ended.code != 0
+        assert "canary" not in ended.err + ended.out, arguments
+    for path in (Path(address), Path(f"{scheme}:") / "x"):
+        with pytest.raises(UsageFault, match="an address"):
+            new_folder(command.home, path)
+        with pytest.raises(UsageFault, match="an address"):
+            pull_session(Address("postgresql://127.0.0.1:1/x", "a"), SessionFolder(path))
+    assert not Path(f"{scheme}:").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:p%2Fw@h:1/x#a: no", "postgresql://me:***@h:1/x#a: no"),
+        ("postgresql:/me:p@w@h/x, mysql://:q@h", "postgresql:/me:***@h/x, mysql://:***@h"),
+        ("postgresql://me@h:5432/x http://h:80/a@b", "postgresql://me@h:5432/x http://h:80/a@b"),
+    ],
+)
+def test_passwords_of_addresses_are_masked(text: str, shown: str) -> None:
+    assert masked(text) == shown
+
+
+@pytest.mark.parametrize(
+    "said", ["fe_sendauth: no password supplied", 'FATAL: no pg_hba.conf entry for host "h"', "authentication failed"]
+)
+def test_who_is_not_let_in_is_told_so(said: str) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="NO POSTGRES: psycopg is not installed")
+    fault = fault_of(psycopg.OperationalError(f"connection failed: {said}"), Address("postgresql://h/x"))
+    assert isinstance(fault, StoreFault) and "password" in fault.hint and "reached" not in str(fault)
 
 
 def test_addresses() -> None:
