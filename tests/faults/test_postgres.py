@@ -45,6 +45,7 @@ def test_twenty_random_kills(zygote: Zygote, disk: Path, whole: dict[str, Uninte
 def test_three_hundred_random_kills(
     zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted], database: Address
 ) -> None:
+    """Some 70 seconds."""
     assert killed(zygote, disk, whole, kills=300, seed=12, database=database) > 3
 
 
@@ -60,6 +61,7 @@ def test_named_points(zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_every_named_point(zygote: Zygote, disk: Path, whole: dict[str, Uninterrupted], database: Address) -> None:
+    """Some 20 seconds."""
     (disk / "every").mkdir()
     rng = random.Random(13)
     places: dict[str, list[int]] = {}
@@ -76,6 +78,7 @@ def test_twenty_races(zygote: Zygote, disk: Path, database: Address) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_two_hundred_races(zygote: Zygote, disk: Path, database: Address) -> None:
+    """Some 25 seconds."""
     races(zygote, disk, 200, 15, database)
 
 
@@ -237,7 +240,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", ["write", "full", "cancelled at a commit"])
 async def test_a_fault_now_and_then(disk: Path, postgres: Server, name: str) -> None:
-    """At one write; the nightly test takes every fifth one, and every kind of fault."""
+    """At one write; the nightly test takes every twelfth one, and every kind of fault."""
     chosen, rng, folder = KINDS[name], random.Random(name), disk / f"whole-{KINDS[name].at.strip(':')}"
     folder.mkdir(exist_ok=True)
     whole = await uninterrupted(folder, chosen.at)
@@ -247,9 +250,10 @@ async def test_a_fault_now_and_then(disk: Path, postgres: Server, name: str) -> 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", KINDS)
-async def test_a_fault_at_every_fifth_write(disk: Path, postgres: Server, name: str) -> None:
+async def test_a_fault_at_every_twelfth_write(disk: Path, postgres: Server, name: str) -> None:
+    """Some 60 seconds, all kinds together."""
     chosen, database, folder = KINDS[name], postgres.database(), disk / f"whole-{KINDS[name].at.strip(':')}"
     folder.mkdir(exist_ok=True)
     whole = await uninterrupted(folder, chosen.at)
-    for n in range(1, len(whole.passed) + 1, 5):
+    for n in range(1, len(whole.passed) + 1, 12):
         await check(folder, chosen, n, whole, database)
