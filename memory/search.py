@@ -20,6 +20,7 @@ from memory.index.sketchfile import SUFFIX, read_sketches, write_sketches
 from memory.load import load_keys, load_words, put_words
 from memory.plan import FloatArray, IntArray
 from memory.ports import ChunkStore, Encoder
+from memory.records import Chunk
 from memory.text.fusion import reciprocal_rank
 from memory.text.passages import best_passages
 from memory.text.words import tokenize
@@ -30,7 +31,9 @@ PAGE = 256
 """Texts read at once while the index catches up."""
 SKETCHED_FROM = 100_000
 """Chunks from which on sketches say which keys are compared; fewer are all compared within some milliseconds."""
-NEAREST, WORDIEST = 3_000, 500
+RANKED = 100
+"""Ranks by words and by key that count: the same chunks are the best, whether all are scored or only candidates."""
+NEAREST, WORDIEST = 3_000, 200
 """Candidates then, at most: chunks whose sketches are nearest, chunks that share most with the query's words."""
 _AT_ONCE = 1_024
 """New keys that a search sketches on its way; more are, in the background."""
@@ -85,12 +88,7 @@ class Search:
         # who gives up waiting must not leave half of it to the next one
         best = await asyncio.shield(asyncio.create_task(self._best(query, min(count, MAX_FOUND))))
         chunks = await self._store.chunks([row + 1 for row, _ in best])
-        found = []
-        for (row, score), chunk in zip(best, chunks, strict=True):
-            text = full_text(chunk.step)
-            passages = await asyncio.to_thread(best_passages, query, text, limit_chars=PASSAGE_CHARS)
-            found.append(Found(row + 1, score, chunk.placeholder, "\n…\n".join(passages)))
-        return found
+        return await asyncio.to_thread(_shown, query, best, chunks)
 
     async def aclose(self) -> None:
         """End what is made in the background, and put down what makes the next first search quick. The store stays
@@ -239,7 +237,7 @@ class Search:
             scores = self._words.scores(terms, len(rows))
         relevant = (scores > 0) | (cosines > 0)
         if vector is not None:
-            scores = reciprocal_rank(scores, cosines)
+            scores = reciprocal_rank(scores, cosines, window=RANKED)
         order = np.argsort(-scores, kind="stable")
         return [(int(rows[at]), float(scores[at])) for at in order[relevant[order]][:count]]
 
@@ -255,3 +253,12 @@ class Search:
         rows = np.concatenate((near, more))
         order = np.argsort(rows)
         return rows[order], np.concatenate((cosines, self._keys.cosines(vector, more + 1)))[order]
+
+
+def _shown(query: str, best: Sequence[tuple[int, float]], chunks: Sequence[Chunk]) -> list[Found]:
+    """What is told of the best ``chunks``."""
+    found = []
+    for (row, score), chunk in zip(best, chunks, strict=True):
+        passages = best_passages(query, full_text(chunk.step), limit_chars=PASSAGE_CHARS)
+        found.append(Found(row + 1, score, chunk.placeholder, "\n…\n".join(passages)))
+    return found

@@ -22,12 +22,14 @@ from agent.errors import AgentFault
 from memory.encoders.factory import make_encoder
 from memory.errors import MemoryFault
 from memory.records import JsonValue
+from memory.store.postgres import session_names
 from runners.computing import NOT_OFFERED, WHY, described, open_sandbox, unavailable
 from runners.config import RunConfig
-from runners.environment import KEYS, SETTINGS, Environment
+from runners.environment import KEYS, SETTINGS, STORE, Environment
 from runners.errors import RunnerFault
 from runners.outside import look_at
 from runners.searching import VARIABLES, blocklist, live_providers, open_search, provider_line
+from runners.stores import default_database
 from tools.mcp.config import McpFault
 from tools.python.base import UNSAFE
 from tools.visit.browser import find_chromium
@@ -40,7 +42,11 @@ EXTRAS = {
     "files": "openpyxl",
     "local": "xllamacpp",
     "mcp": "mcp",
+    "plots": "matplotlib",
+    "postgres": "psycopg",
+    "ray": "ray",
     "search": "ddgs",
+    "serve": "fastapi",
 }
 """Extra -> the module that shows it is installed."""
 
@@ -73,6 +79,8 @@ def check_machine(environment: Environment) -> Iterator[Check]:
         value = environment.settings.get(name)
         if value:
             yield Check(name, "ok", value)
+    if environment.given(STORE):
+        yield guarded(STORE, lambda: _database(environment), (MemoryFault, RunnerFault))
 
 
 def check_config(config: RunConfig, environment: Environment) -> Iterator[Check]:
@@ -98,6 +106,12 @@ def guarded(name: str, check: Callable[[], Check], faults: tuple[type[Exception]
 def checks_json(checks: list[Check]) -> dict[str, JsonValue]:
     """The report of ``doctor --json``."""
     return {"ok": all(check.state != "fail" for check in checks), "checks": [asdict(check) for check in checks]}
+
+
+def _database(environment: Environment) -> Check:
+    address = default_database(environment)
+    sessions = asyncio.run(session_names(address)) if address else []
+    return Check(STORE, "ok", f"{address}, reached: sessions there: {len(sessions)}")
 
 
 def _backbone(config: RunConfig, environment: Environment) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from memory.errors import MemoryFault
+from memory.errors import MemoryFault, NotStored
 from memory.store.check import Checking
 from memory.store.owner import Owner
 from memory.store.sqlite import SqliteStore
@@ -19,7 +19,8 @@ from runners.trajectory import TrajectoryFile
 
 
 async def check_session(folder: SessionFolder, checking: Checking | None = None) -> list[Check]:
-    """Every finding about a session; it is only read, and may be running."""
+    """Every finding about a session; it is only read, and may be running. Raises NotStored for one that a database does
+    not have."""
     try:
         async with await open_store(folder, create=False, read_only=True, checking=checking) as store:
             return [
@@ -30,6 +31,8 @@ async def check_session(folder: SessionFolder, checking: Checking | None = None)
                 _trajectory(folder, await store.last_step()),
             ]
     except MemoryFault as fault:
+        if isinstance(fault, NotStored) and folder.address is not None:
+            raise
         return [Check("store", "fail", " ".join(str(fault).split()), fault.hint)]
 
 

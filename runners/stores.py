@@ -30,9 +30,15 @@ async def open_store(
     """Open the store of a session. Raises NotStored, StoreFault."""
     if folder.address is None:
         return await SqliteStore.open(folder.store, create=create, read_only=read_only, checking=checking)
+    known = folder.path.exists()
     if not read_only:
         await asyncio.to_thread(folder.path.mkdir, parents=True, exist_ok=True)
-    return await PostgresStore.open(folder.address, create=create, read_only=read_only, beside=folder.path)
+    try:
+        return await PostgresStore.open(folder.address, create=create, read_only=read_only, beside=folder.path)
+    except MemoryFault:
+        if not known:
+            forget(folder)
+        raise
 
 
 async def discard(folder: SessionFolder) -> None:
@@ -105,9 +111,11 @@ def in_database(home: Path, address: Address) -> SessionFolder:
 
 
 def forget(folder: SessionFolder) -> None:
-    """Remove the folder of a session of a database."""
+    """Remove the folder of a session of a database, and that of the database once it is empty."""
     if folder.address is not None:
         shutil.rmtree(folder.path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # others of this database have theirs there
+            folder.path.parent.rmdir()
 
 
 def _parsed(text: str) -> Address:

@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 
 
 def reciprocal_rank(
-    *scores: NDArray[np.floating] | Sequence[float], k: float = 60, weights: Sequence[float] | None = None
+    *scores: NDArray[np.floating] | Sequence[float],
+    k: float = 60,
+    weights: Sequence[float] | None = None,
+    window: int | None = None,
 ) -> NDArray[np.float64]:
-    """(n,) fused score: sum over the given (n,) scores of weight / (k + rank).
+    """(n,) fused score: sum over the given (n,) scores of weight / (k + rank). Ranks beyond ``window`` add nothing, so
+    that the best of a part that holds every window are the best of the whole.
 
     Rank 1 is the highest score; equal scores share their best rank, so a list that says nothing moves nothing. NaN
     ranks last. Raises ValueError when lengths differ or nothing is given.
@@ -27,5 +31,5 @@ def reciprocal_rank(
     for column, weight in zip(columns, weights or [1.0] * len(columns), strict=True):
         ordered = np.sort(-column)
         rank = np.searchsorted(ordered, -column, side="left") + 1
-        fused += weight / (k + rank)
+        fused += np.where(rank <= (window or len(rank)), weight / (k + rank), 0.0)
     return fused

@@ -97,6 +97,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "SKETCHED_FROM", 50)
     monkeypatch.setattr(searching, "NEAREST", 60)
     monkeypatch.setattr(searching, "WORDIEST", 30)
+    monkeypatch.setattr(searching, "RANKED", 20)
     monkeypatch.setattr(searching, "_STRETCH", 16)
     monkeypatch.setattr(load, "WORDS_WORTH", 1)
 
@@ -140,7 +141,7 @@ def from_all(search: Search) -> list[list[int]]:
 
 def alike(some: list[list[int]], every: list[list[int]]) -> bool:
     same = sum(len(set(mine) & set(all_)) for mine, all_ in zip(some, every, strict=True))
-    return same >= 0.9 * sum(map(len, every)) and [one[:1] for one in some] == [one[:1] for one in every]
+    return same == sum(map(len, every)) and [one[:1] for one in some] == [one[:1] for one in every]
 
 
 async def test_sketches_find_what_scoring_every_chunk_finds(tmp_path: Path, many: None) -> None:

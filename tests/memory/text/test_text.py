@@ -134,6 +134,7 @@ def test_fusion_by_hand() -> None:
     assert fused == pytest.approx([1 / 61 + 1 / 62, 1 / 63 + 1 / 62, 1 / 62 + 1 / 61])
     assert reciprocal_rank([1.0, math.nan]) == pytest.approx([1 / 61, 1 / 62])
     assert reciprocal_rank([1.0, 2.0], [2.0, 1.0], weights=[2, 1]) == pytest.approx([2 / 62 + 1 / 61, 2 / 61 + 1 / 62])
+    assert reciprocal_rank([3.0, 1.0, 2.0], [0.0, 0.0, 5.0], window=1) == pytest.approx([1 / 61, 0, 1 / 61])
 
 
 def test_a_list_that_says_nothing_moves_nothing() -> None:

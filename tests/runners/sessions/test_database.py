@@ -63,7 +63,10 @@ def test_a_session_lives_in_a_database(command: Command, corpus: Path, database:
     assert len(command("show", address).report["steps"]) == ended.report["steps"]
     assert command("sessions", "rm", address, "-y", report=False).code == 0
     assert command("sessions", "list", "--at", database).report["sessions"] == []
-    assert "no session" in command("resume", address, "-q").err
+    gone = command("resume", address, "-q")
+    assert (gone.code, "no session" in gone.err) == (2, True)
+    assert command("doctor", "--session", address, report=False).code == 2
+    assert not (command.home / "databases").exists() or not list((command.home / "databases").iterdir())
 
 
 def test_the_environment_names_a_database(
@@ -75,6 +78,9 @@ def test_the_environment_names_a_database(
     assert command("show", name[:15]).report["session"] == name[:15]
     monkeypatch.setenv("LONGSTRIDE_STORE", database)
     assert [one["session"] for one in command("sessions", "list").report["sessions"]] == [name]
+    monkeypatch.setenv("LONGSTRIDE_STORE", database)
+    (found,) = [check for check in command("doctor").report["checks"] if check["name"] == "LONGSTRIDE_STORE"]
+    assert (found["state"], "sessions there: 1" in found["detail"]) == ("ok", True)
 
 
 def test_there_and_back_exports_the_same_bytes(command: Command, database: str, tmp_path: Path) -> None:
