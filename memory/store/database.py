@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault
 from memory.ports import Faults
-from memory.store.files import connect, create_file, expect_whole, make_durable, translated, uri_of
+from memory.store.files import connect, create_file, expect_whole, make_durable, translated, uri_of, write_back
 from memory.store.migrations import MIGRATIONS, Migration, migrate, pending
 
 T = TypeVar("T")
@@ -78,6 +78,7 @@ class Database:
             check(connection, bool(waiting))
             # Only now: a file that is not ours must not be touched.
             make_durable(connection)
+            write_back(connection)
             if waiting:
                 self._point("migrate", "begun")
                 migrate(connection)

@@ -102,6 +102,13 @@ def make_durable(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
 
 
+def write_back(connection: sqlite3.Connection) -> None:
+    """Put what the log holds into the file, as far as there is room and no reader is in the way. First of all on a disk
+    that was full: each further transaction takes the room that this needs, and only this gives the log's room back."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
 def expect_whole(path: Path, connection: sqlite3.Connection, *, log: bool) -> None:
     """Refuse a file that ends within a page, which SQLite overlooks. With a log beside it, it is completed from there.
 

@@ -27,7 +27,7 @@ from tests.runners.viewer.test_browser import OURS, READY, TAGS, chromium, pictu
 from tools.visit.browser import find_chromium
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Page, Route
 
 API = "/ui/api/sessions"
 NO_CHROMIUM = pytest.mark.skipif(find_chromium() is None, reason="NO CHROMIUM: to test the viewer's page")
@@ -210,15 +210,26 @@ async def test_controls_change_the_grid(service: Running, tmp_path_factory: pyte
         assert len(seen) == 4
         # a slider that is dragged: what was passed over is not planned, and where it came to rest is shown
         asked_for: list[str] = []
-        site.on("request", lambda request: asked_for.append(request.post_data or "") if request.method == "POST" else 0)
+        rested = asyncio.Event()
+
+        async def late(route: Route) -> None:
+            if route.request.method == "POST":
+                asked_for.append(route.request.post_data or "")
+                await rested.wait()
+            await route.continue_()
+
+        await site.route("**/*", late)
         await site.evaluate(DRAGGED)
+        assert len(asked_for) == 1, "one plan at a time, however fast the slider"
+        rested.set()
         label = "#whatif output >> nth=0"
         wanted = (await site.text_content(label) or "").replace(",", "")
         await site.wait_for_function(
             "wanted => document.querySelector('#whatif .outcome p').textContent.includes(`of ${wanted} tokens`)",
             arg=f"{int(wanted):,}",
         )
-        assert json.loads(asked_for[-1])["budget"] == int(wanted) and len(asked_for) < 25
+        assert [json.loads(one)["budget"] for one in asked_for[1:]] == [int(wanted)]
+        await site.unroute("**/*")
         async with site.expect_response(lambda answer: answer.request.method == "POST") as asked:
             await site.select_option('select[aria-label="policy A"]', "top-k")
         await shows(site, await (await asked.value).json())
