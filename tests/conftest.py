@@ -6,6 +6,7 @@ import importlib.util
 import ipaddress
 import os
 import re
+import signal
 import socket
 import tempfile
 import time
@@ -35,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STARTED] = time.monotonic()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background: what tests start would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
