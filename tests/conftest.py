@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STARTED] = time.monotonic()
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background: what tests start would ignore it, too
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job: children would, too
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
