@@ -67,7 +67,8 @@ class RayExecutor:
                     async for sign in signs:
                         yield sign
         finally:
-            self._ray.shutdown()
+            with redirect_stdout(_Said()):  # what it has held back until then
+                self._ray.shutdown()
             os.environ.pop(TOKEN, None)
 
     def _start(self, environment: Environment) -> None:
