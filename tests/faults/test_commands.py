@@ -33,13 +33,6 @@ def disk() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(scope="module")
-def zygote(disk: Path) -> Iterator[Zygote]:
-    (disk / "scratch").mkdir()
-    with Zygote(disk / "scratch") as running:
-        yield running
-
-
 def command(zygote: Zygote, disk: Path, folder: Path, kill_after: float | None = None) -> Ended:
     """Start the session of ``folder``, or go on with it, as a person would."""
     asked = (folder / "session.sqlite").exists() and Survivor(folder).settled()
