@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from memory.store.address import Address
 from memory.store.check import Checking
 from memory.store.database import BUSY_TIMEOUT_S
 from memory.store.postgres_database import PAUSE_S, PostgresDatabase, opened
-from memory.store.postgres_link import Link
+from memory.store.postgres_link import Link, NotOwner
 from memory.store.postgres_schema import applied, remove_session
 from memory.store.postgres_vectors import behind, fill, nearest
 from memory.store.sizes import sizes_in_database
@@ -26,6 +27,7 @@ from memory.store.sqlstore import SqlStore
 from memory.store.verify import Finding, verify
 from memory.stored import Nearest, StoreSizes
 
+T = TypeVar("T")
 CATCH_UP = 2_000
 """Keys that a search waits for until they can be found."""
 
@@ -107,6 +109,18 @@ class PostgresStore(SqlStore):
         owner.give_up(connection, token)
         self._database.unlock(cast(Link, connection))
 
+    def _fence(self, connection: Connection) -> None:
+        # by the server: its answer need not be waited for
+        connection.execute("SELECT longstride.fence(?, ?)", (self._token, self._database.number))
+
+    async def _write(self, work: Callable[[Connection], T], name: str = "") -> T:
+        token = self._token
+        try:
+            return await super()._write(work, name)
+        except NotOwner:
+            await self._read(lambda c: owner.fence(c, token, self._lives(c)))
+            raise
+
     async def schema(self) -> int:
         return await self._database.read(applied)
 
@@ -127,6 +141,10 @@ class PostgresStore(SqlStore):
             await self.index_keys()
         return await self._read(lambda c: nearest(cast(Link, c), number, encoder_id, query, count))
 
+    async def files(self) -> dict[str, bytes]:
+        """The files that went into the database with the session, by path."""
+        return await self._database.read(lambda link: session_files(link, self._database.number))
+
     async def index_keys(self) -> bool:
         """Make the keys findable by `nearest`, beside other work; it takes minutes for a long session. False where the
         server has no pgvector."""
@@ -143,6 +161,12 @@ class PostgresStore(SqlStore):
         await self._write(lambda c: remove_session(cast(Link, c), number), "remove")
         self._touched = False
         self._token = None
+
+
+def session_files(link: Link, number: int) -> dict[str, bytes]:
+    """Path -> content of the files of a session."""
+    rows = link.execute("SELECT path, body FROM longstride.files WHERE session = ?", (number,))
+    return {str(path): body.encode() if isinstance(body, str) else body for path, body in rows}
 
 
 async def session_names(address: Address) -> list[str]:

@@ -26,7 +26,6 @@ from memory.store.address import Address
 from memory.store.database import BUSY_TIMEOUT_S, READERS, settled
 from memory.store.postgres_link import LOCKS, Link, connect, driver, fault_of
 from memory.store.postgres_schema import make_session, prepare
-from memory.store.sql import Rows
 
 T = TypeVar("T")
 PAUSE_S = 0.1
@@ -179,22 +178,15 @@ class PostgresDatabase:
             ending = False
             try:
                 with faults_of(self.address, reading=False), rolling_back(link), link.pipeline() as pipeline:
-                    begun = self._begin(link, mark)
+                    self._begin(link, mark)
                     self._point(name, "begun")
-                    try:
-                        result = work(link)
-                    except MemoryFault as fault:
-                        if begun.rowcount == 0:
-                            raise self._removed() from fault
-                        raise
+                    result = work(link)
                     if self._faults is not None:
-                        pipeline.sync()
+                        pipeline.rest()
                         self._point(name, "written")
-                    if begun.rowcount == 0:
-                        raise self._removed()
                     ending = True
-                    end = link.connection.execute("COMMIT")
-                if end.statusmessage != "COMMIT":  # what the server says of a transaction that it gave up
+                    end = pipeline.script("COMMIT")
+                if end.status != "COMMIT":  # what the server says of a transaction that it gave up
                     raise StoreFault(f"{self.address}: the server rolled back what it was to commit")
             except StoreFault:
                 if not link.lost or time.monotonic() > until:
@@ -205,15 +197,10 @@ class PostgresDatabase:
                 self._point(name, "committed")
             return result
 
-    def _removed(self) -> StoreFault:
-        return StoreFault(f"{self.address} was removed")
-
-    def _begin(self, link: Link, mark: str) -> Rows:
+    def _begin(self, link: Link, mark: str) -> None:
         link.script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         # the end of another writer's transaction is waited for here
-        return link.execute(
-            "UPDATE longstride.sessions SET last_write = convert_from(?, 'UTF8') WHERE id = ?", (mark, self.number)
-        )
+        link.execute("SELECT longstride.begin_write(convert_from(?, 'UTF8'), ?)", (mark, self.number))
 
     def _took_place(self, mark: str, until: float) -> bool:
         """Whether the transaction of that name was committed; waits while its end is still under way."""

@@ -7,14 +7,16 @@ as it went in, and ``convert_from(thought, 'UTF8')`` reads ordinary text in any 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from memory.errors import MemoryFault, NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull
 from memory.store.address import Address
+from memory.store.postgres_pipe import Pipe, Prepared
 from memory.store.sql import AMONG, Numbers, Rows
 
 LOCKS = 0x4C535452
@@ -22,10 +24,20 @@ LOCKS = 0x4C535452
 MAKING = LOCKS + 1
 """Class of the locks under which something is made that all sessions share."""
 NOT_TEXT = b"\xff"
+REMOVED, NOT_OWNED = "LS001", "LS002"
+"""SQLSTATEs of our own."""
 _BYTEA, _INT8, _FLOAT8, _INT8S = 17, 20, 701, 1016
 """Numbers of types."""
 _AMONG, _INDEX, _BLOB = re.escape(AMONG.replace("?", "%s")), r" INDEXED BY \w+", r"CAST\((\w+) AS BLOB\)"
+
+
+class NotOwner(StoreBusy):
+    """Another process owns the session, or none; `memory.store.owner.fence` says which."""
+
+
 _FAULTS: Mapping[str, tuple[type[MemoryFault], str, str]] = {
+    REMOVED: (StoreFault, "the session was removed", ""),
+    NOT_OWNED: (NotOwner, "this process no longer owns the session", "resume the session"),
     "23503": (NotStored, "a chunk that is referred to is not stored", ""),
     "53100": (StoreFull, "no room left on the server", "free some space, then resume: committed steps are safe"),
     "53300": (StoreBusy, "the server has no connection left", "raise its max_connections, or open fewer sessions"),
@@ -67,7 +79,7 @@ def fault_of(error: Exception, address: Address) -> MemoryFault:
     state = getattr(error, "sqlstate", None) or next((code for said, code in _REFUSED.items() if said in text), "")
     if state in _FAULTS:
         kind, said, hint = _FAULTS[state]
-        return kind(f"{address}: {said} ({text})", hint=hint)
+        return kind(f"{address}: {said}" + (f" ({text})" if state[:2] != "LS" else ""), hint=hint)
     if state[:2] == "28":
         return StoreFault(f"{address}: {text}", hint="check user and password (~/.pgpass or PGPASSWORD)")
     if isinstance(error, driver().OperationalError):
@@ -125,43 +137,62 @@ class Link:
         self.connection = connection
         self.address = address
         self._error: type[Exception] = driver().Error
+        self._prepared = Prepared()
+        self._pipe: Pipe | None = None
 
     @property
     def lost(self) -> bool:
         """Whether the connection is gone."""
         return bool(self.connection.closed or self.connection.broken)
 
-    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Rows:
         """As sqlite3 does."""
-        try:
+        with self._mapped():
+            if self._pipe is not None:
+                return self._pipe.execute(translated(statement), values)
             found: Rows = self.connection.execute(translated(statement), values, binary=True)
-        except self._error as error:
-            raise fault_of(error, self.address) from error
-        return found
+            return found
 
-    def executemany(self, statement: str, rows: Iterable[Any], /) -> Rows:
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> Rows | None:
         """As sqlite3 does."""
-        given = list(rows)
-        cursor: Any = self.connection.cursor()
-        try:
-            if len(given) == 1:  # without the round trips of a pipeline
-                cursor.execute(translated(statement), given[0])
-            elif given:
-                cursor.executemany(translated(statement), given)
-        except self._error as error:
-            raise fault_of(error, self.address) from error
-        done: Rows = cursor
-        return done
-
-    def pipeline(self) -> Any:
-        """A context in which only what is fetched is waited for, and the end: errors come then, too. Without it each
-        statement is a round trip."""
-        return self.connection.pipeline()
+        text, done = translated(statement), None
+        with self._mapped():
+            if self._pipe is not None:
+                for row in rows:
+                    done = self._pipe.execute(text, row)
+                return done
+            cursor: Any = self.connection.cursor()
+            cursor.executemany(text, list(rows))
+            return cast(Rows, cursor)
 
     def script(self, statements: str) -> None:
         """Statements without values; one, in a pipeline."""
+        with self._mapped():
+            if self._pipe is not None:
+                self._pipe.script(statements)
+            else:
+                self.connection.execute(statements)
+
+    @contextlib.contextmanager
+    def pipeline(self) -> Iterator[Pipe]:
+        """A context in which only what is fetched is waited for, and the end: errors come then, too. Without it each
+        statement is a round trip."""
+        pipe = self._pipe = Pipe(self.connection, self._prepared)
         try:
-            self.connection.execute(statements)
+            yield pipe
+            pipe.end()
+        except BaseException:
+            if not self.lost:
+                with contextlib.suppress(self._error):
+                    pipe.give_up()
+            raise
+        finally:
+            self._pipe = None
+
+    @contextlib.contextmanager
+    def _mapped(self) -> Iterator[None]:
+        try:
+            yield
         except self._error as error:
             raise fault_of(error, self.address) from error
 

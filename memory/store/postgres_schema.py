@@ -11,7 +11,7 @@ import time
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault, StoreTooNew
 from memory.store.migrations import Migration
-from memory.store.postgres_link import MAKING, Link
+from memory.store.postgres_link import MAKING, NOT_OWNED, REMOVED, Link
 
 CURRENT = "current_setting('longstride.session')::integer"
 TABLES: dict[str, str] = {
@@ -137,7 +137,22 @@ _M001 = (
     ),
     _VIEWS,
 )
-MIGRATIONS: tuple[Migration, ...] = (Migration(1, "first schema", _M001),)
+_M002 = (
+    # each statement of a function sees what was committed while it waited for the row
+    f"""CREATE FUNCTION longstride.begin_write(mark text, number bigint) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE longstride.sessions SET last_write = mark WHERE id = number;
+        IF NOT FOUND THEN RAISE EXCEPTION 'the session was removed' USING ERRCODE = '{REMOVED}'; END IF;
+    END $$""",
+    f"""CREATE FUNCTION longstride.fence(mine bytea, number bigint) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+        IF mine IS DISTINCT FROM (SELECT token FROM longstride.owner WHERE session = number) THEN
+            RAISE EXCEPTION 'the session is not owned' USING ERRCODE = '{NOT_OWNED}';
+        END IF;
+    END $$""",
+)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, "first schema", _M001),
+    Migration(2, "checks of a writing transaction, done by the server", _M002),
+)
 
 
 def prepare(link: Link, *, write: bool) -> None:

@@ -18,6 +18,8 @@ _STEP = "s.number, s.kind, s.thought, s.calls, s.observations, s.answer, s.quest
 _CHUNK = "c.placeholder, c.tokens_full, c.tokens_placeholder, c.content_hash, c.parents"
 _VIEW = "chunk, level, version, producer, text, tokens, prompt_hash, published_step, fidelity"
 _STEP_COLUMNS = 10
+_AT_ONCE = 64
+"""Chunks asked for before the first is read: on a server that is one round trip for all."""
 
 
 def meta(connection: Connection, key: str) -> str | None:
@@ -44,13 +46,15 @@ def chunks(connection: Connection, numbers: Sequence[int]) -> list[Chunk]:
     found: dict[int, Chunk] = {}
     texts = ColdTexts(connection)
     statement = f"SELECT {_STEP}, {_CHUNK} FROM steps s JOIN chunks c USING (number) WHERE s.number = ?"
-    for number in map(int, numbers):
-        if number in found:
-            continue
-        row = connection.execute(statement, (number,)).fetchone() if 0 < number <= LARGEST else None
-        if row is None:
-            raise NotStored(f"there is no chunk c{number}")
-        found[number] = codec.chunk_out(texts.whole(row[:_STEP_COLUMNS]), row[_STEP_COLUMNS:])
+    wanted = list(dict.fromkeys(map(int, numbers)))
+    for first in range(0, len(wanted), _AT_ONCE):
+        part = wanted[first : first + _AT_ONCE]
+        asked = [connection.execute(statement, (number,)) if 0 < number <= LARGEST else None for number in part]
+        for number, rows in zip(part, asked, strict=True):
+            row = None if rows is None else rows.fetchone()
+            if row is None:
+                raise NotStored(f"there is no chunk c{number}")
+            found[number] = codec.chunk_out(texts.whole(row[:_STEP_COLUMNS]), row[_STEP_COLUMNS:])
     return [found[int(number)] for number in numbers]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 LARGEST = 2**63 - 1
@@ -32,9 +32,9 @@ class Rows(Protocol):
 class Connection(Protocol):
     """One connection to the database of a session, within a transaction. `sqlite3.Connection` is one."""
 
-    def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ..., /) -> Rows: ...
+    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> Rows: ...
 
-    def executemany(self, statement: str, rows: Iterable[Any], /) -> Rows: ...
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> object: ...
 
 
 class Numbers(tuple[int, ...]):

@@ -82,6 +82,9 @@ class SqlStore(ABC):
     def _give_up(self, connection: Connection, token: str) -> None:
         owner.give_up(connection, token)
 
+    def _fence(self, connection: Connection) -> None:
+        owner.fence(connection, self._token, self._lives(connection))
+
     @abstractmethod
     async def schema(self) -> int:
         """Number of the newest migration of the store."""
@@ -111,7 +114,7 @@ class SqlStore(ABC):
         return result
 
     def _guarded(self, work: Callable[[Connection], T], connection: Connection) -> T:
-        owner.fence(connection, self._token, self._lives(connection))
+        self._fence(connection)
         self._touched = True
         if not self._marked:
             writes.set_meta(connection, {CLEAN: "0"})
