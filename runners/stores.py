@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from memory.errors import MemoryFault, NotStored
-from memory.store.address import Address, is_address, parse_address
+from memory.store.address import NAME, Address, is_address, parse_address
 from memory.store.check import Checking
+from memory.store.database import BUSY_TIMEOUT_S
 from memory.store.postgres import PostgresStore, session_names
 from memory.store.sqlite import SqliteStore
 from memory.store.sqlstore import SqlStore
@@ -25,16 +26,26 @@ from runners.folders import SessionFolder, find_folder, new_folder, session_name
 
 
 async def open_store(
-    folder: SessionFolder, *, create: bool, read_only: bool = False, checking: Checking | None = None
+    folder: SessionFolder,
+    *,
+    create: bool,
+    read_only: bool = False,
+    checking: Checking | None = None,
+    wait_s: float = BUSY_TIMEOUT_S,
 ) -> SqlStore:
-    """Open the store of a session. Raises NotStored, StoreFault."""
+    """Open the store of a session. ``wait_s``: how long its operations wait for another writer, or for a server that is
+    gone. Raises NotStored, StoreFault."""
     if folder.address is None:
-        return await SqliteStore.open(folder.store, create=create, read_only=read_only, checking=checking)
+        return await SqliteStore.open(
+            folder.store, create=create, busy_timeout_s=wait_s, read_only=read_only, checking=checking
+        )
     known = folder.path.exists()
     if not read_only:
         await asyncio.to_thread(folder.path.mkdir, parents=True, exist_ok=True)
     try:
-        return await PostgresStore.open(folder.address, create=create, read_only=read_only, beside=folder.path)
+        return await PostgresStore.open(
+            folder.address, create=create, busy_timeout_s=wait_s, read_only=read_only, beside=folder.path
+        )
     except MemoryFault:
         if not known:
             forget(folder)
@@ -78,9 +89,13 @@ def find_session(environment: Environment, session: str) -> SessionFolder:
         return in_database(environment.home, database.of(session if session in names else matches[0]))
 
 
-def new_session(environment: Environment, out: str | None) -> SessionFolder:
-    """Where a new session goes: to an address, into a folder, or where the environment says. Raises UsageFault."""
-    database = _parsed(out) if out and is_address(out) else None if out else default_database(environment)
+def new_session(environment: Environment, out: str | None, beside: SessionFolder | None = None) -> SessionFolder:
+    """Where a new session goes: to an address, into a folder, or where ``beside`` is, else the environment says.
+    Raises UsageFault."""
+    if out:
+        database = _parsed(out) if is_address(out) else None
+    else:
+        database = default_database(environment) if beside is None else beside.address and beside.address.of("")
     if database is None:
         return new_folder(environment.home, Path(out) if out else None)
     return in_database(environment.home, database if database.session else database.of(session_name()))
@@ -97,9 +112,35 @@ def database_at(environment: Environment, at: str | None) -> Address | None:
     return _parsed(at) if at else default_database(environment)
 
 
+def with_database(environment: Environment, at: str | None) -> tuple[Environment, Address | None]:
+    """The environment as `knowing` gives it, and the database of `database_at`, whatever session it names.
+
+    Raises UsageFault."""
+    database = database_at(environment, at)
+    return _knowing(environment, database), database and database.of("")
+
+
+def memory_place(environment: Environment, memory: str) -> SessionFolder:
+    """Where the memory of somebody else's agent is, or is to begin: at an address; in the environment's database, when
+    it is a mere name, and no session is in the folder of that name; in a folder. Raises UsageFault."""
+    database = None
+    if is_address(memory):
+        database = _parsed(memory)
+        if not database.session:
+            raise UsageFault(f"{database} names a database", hint=f"name a session of it: {database}#NAME")
+    elif NAME.fullmatch(memory) and not SessionFolder(Path(memory)).store.exists():
+        database = default_database(environment)
+        database = database and database.of(memory)
+    return in_database(environment.home, database) if database else new_folder(environment.home, Path(memory))
+
+
 def knowing(environment: Environment, folder: SessionFolder) -> Environment:
     """The environment with the password of a session's address among what must not be shown."""
-    passwords = folder.address.passwords if folder.address else ()
+    return _knowing(environment, folder.address)
+
+
+def _knowing(environment: Environment, address: Address | None) -> Environment:
+    passwords = address.passwords if address else ()
     known = {f"address {place}": Secret(password) for place, password in enumerate(passwords)}
     return replace(environment, secrets={**environment.secrets, **known})
 

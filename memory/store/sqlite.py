@@ -15,7 +15,7 @@ from memory.store.sizes import sizes
 from memory.store.sql import Connection
 from memory.store.sqlstore import SqlStore
 from memory.store.verify import Finding, verify
-from memory.stored import StoreSizes
+from memory.stored import Event, StoreSizes
 
 
 class SqliteStore(SqlStore):
@@ -75,12 +75,13 @@ class SqliteStore(SqlStore):
     async def verify(self, checking: Checking | None = None) -> list[Finding]:
         return await self._read(lambda c: verify(c, checking))
 
-    async def fork(self, path: Path, step: int) -> None:
-        """Make a store at ``path`` that holds the beginning of this one, up to ``step`` (0: the first question only).
+    async def fork(self, path: Path, step: int, event: Event | None = None) -> None:
+        """Make a store at ``path`` that holds the beginning of this one, up to ``step`` (0: the first question only),
+        and ``event``.
 
         Raises NotStored for a step that is not there, StoreFault where a file already is.
         """
-        await self._database.derive(path, lambda connection, uri: copy_beginning(connection, uri, step))
+        await self._database.derive(path, lambda connection, uri: copy_beginning(connection, uri, step, event))
 
     async def sizes(self) -> StoreSizes:
         return await self._read(sizes)

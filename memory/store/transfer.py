@@ -18,7 +18,8 @@ from memory.store.address import Address
 from memory.store.check import CLEAN
 from memory.store.database import BUSY_TIMEOUT_S
 from memory.store.files import connect, create_file, translated
-from memory.store.postgres import PostgresStore
+from memory.store.fork import NUMBERED, columns_of
+from memory.store.postgres import PostgresStore, session_files
 from memory.store.postgres_database import faults_of, opened
 from memory.store.postgres_link import Link, raw_of
 from memory.store.postgres_schema import TABLES, make_session, prepare
@@ -56,10 +57,7 @@ def _push(connection: sqlite3.Connection, address: Address, files: Files) -> boo
             return False
         link.script(f"SET LOCAL longstride.session = '{number}'")
         for table, columns in _tables(connection):
-            into = f"COPY longstride.{table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-            with link.connection.cursor().copy(into) as copy:
-                for row in connection.execute(_select(table, columns)):
-                    copy.write_row([raw_of(cell) for cell in row])
+            write_rows(link, table, columns, connection.execute(_select(table, columns)))
         link.executemany("INSERT INTO longstride.files (path, body) VALUES (?, ?)", files)
         link.script("COMMIT")
     return True
@@ -85,21 +83,27 @@ def _pull(link: Link, target: Path) -> tuple[bool, dict[str, bytes]]:
             finally:
                 connection.close()
     number = link.execute("SELECT current_setting('longstride.session')::integer").fetchone()[0]
-    rows = link.execute("SELECT path, body FROM longstride.files WHERE session = ?", (number,))
-    return made, {path: body.encode() if isinstance(body, str) else body for path, body in rows}
+    return made, session_files(link, number)
 
 
 def _fill(connection: sqlite3.Connection, link: Link) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for table, columns in _tables(connection):
         into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        connection.executemany(into, _rows(link, table, columns))
+        connection.executemany(into, read_rows(link, _select(table, columns)))
     connection.execute("COMMIT")
 
 
-def _rows(link: Link, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table on the server, as a stream."""
-    select = _select(table, columns)
+def write_rows(link: Link, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows to a table on the server, as a stream."""
+    into = f"COPY longstride.{table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    with link.connection.cursor().copy(into) as copy:
+        for row in rows:
+            copy.write_row([raw_of(cell) for cell in row])
+
+
+def read_rows(link: Link, select: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a SELECT on the server, as a stream."""
     types = [column.type_code for column in link.connection.execute(f"{select} LIMIT 0").description]
     with link.connection.cursor().copy(f"COPY ({select}) TO STDOUT (FORMAT BINARY)") as copy:
         copy.set_types(types)
@@ -107,15 +111,14 @@ def _rows(link: Link, table: str, columns: Sequence[str]) -> Iterator[tuple[Any,
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every table with its columns; rows are numbered anew where their number only orders them."""
+    """Every table with its columns."""
     for table in TABLES:
         if table not in LEFT:
-            names = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
-            yield table, tuple(name for name in names if not (name == "id" and table in ("usage", "events")))
+            yield table, columns_of(connection, table)
 
 
 def _select(table: str, columns: Sequence[str]) -> str:
-    order = ORDER.get(table) or ("id" if table in ("usage", "events") else columns[0])
+    order = ORDER.get(table) or ("id" if table in NUMBERED else columns[0])
     only = f" WHERE key <> '{CLEAN}'" if table == "meta" else ""
     return f"SELECT {', '.join(columns)} FROM {table}{only} ORDER BY {order}"
 
@@ -127,6 +130,6 @@ def _expect_equal(connection: sqlite3.Connection, link: Link, where: str) -> Non
         raise differing
     for table, columns in _tables(connection):
         here = connection.execute(_select(table, columns))
-        for one, other in zip_longest(here, _rows(link, table, columns)):
+        for one, other in zip_longest(here, read_rows(link, _select(table, columns))):
             if one != other:
                 raise differing

@@ -24,7 +24,7 @@ def push_session(folder: SessionFolder, database: Address) -> tuple[Address, boo
     if not database.session and not NAME.fullmatch(folder.name):
         raise UsageFault(f"{folder.name!r} is no name for a session of a database", hint=f"name it: {database}#NAME")
     address = database if database.session else database.of(folder.name)
-    return address, asyncio.run(push(folder.store, address, _files(folder)))
+    return address, asyncio.run(push(folder.store, address, local_files(folder)))
 
 
 def pull_session(address: Address, folder: SessionFolder) -> bool:
@@ -34,7 +34,7 @@ def pull_session(address: Address, folder: SessionFolder) -> bool:
         folder.path.mkdir(parents=True, exist_ok=True)
         made, files = asyncio.run(pull(address, folder.store))
         for name, body in files.items():
-            _write(folder.workspace, name, body)
+            write_file(folder.workspace, name, body)
         asyncio.run(_write_config(folder))
     except OSError as fault:
         raise UsageFault(f"{folder.path}: {fault.strerror or fault}") from fault
@@ -43,13 +43,15 @@ def pull_session(address: Address, folder: SessionFolder) -> bool:
     return made
 
 
-def _files(folder: SessionFolder) -> Iterator[tuple[str, bytes]]:
+def local_files(folder: SessionFolder) -> Iterator[tuple[str, bytes]]:
+    """(path, content) of the files of a session on this machine; links are left out."""
     for path in sorted(folder.workspace.rglob("*")):
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(folder.workspace).as_posix(), path.read_bytes()
 
 
-def _write(workspace: Path, name: str, body: bytes) -> None:
+def write_file(workspace: Path, name: str, body: bytes) -> None:
+    """Raises UsageFault for a path that leads elsewhere."""
     path = workspace / name
     if not path.resolve().is_relative_to(workspace.resolve()):
         raise UsageFault(f"the database holds a file {name!r} that would lie outside of the session")
