@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from agent.spending import Spending
-from memory.errors import StoreCorrupt
+from memory.errors import NotStored, StoreCorrupt, StoreFault
 from memory.formats import PlainFormat
 from memory.manager import Memory, MemoryParts
 from memory.plan import Context
@@ -23,7 +23,8 @@ from memory.recall import Recall
 from memory.records import Chunk, Step
 from memory.sanitize import sanitize
 from memory.search import Search
-from memory.store.sqlite import SqliteStore
+from memory.store.database import BUSY_TIMEOUT_S
+from memory.store.sqlstore import SqlStore
 from memory.tokens import ScriptCounter
 from runners.clock import SystemClock
 from runners.config import RunConfig, config_hash, config_tree, stored_config
@@ -31,6 +32,7 @@ from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.folders import SessionFolder
 from runners.parts import cached_encoder, summarisers
+from runners.stores import discard, open_store
 from runners.toolbox import Inputs
 from runners.wiring import HOST, SETTINGS
 
@@ -99,23 +101,31 @@ class Hosted:
 
 @asynccontextmanager
 async def open_hosted(
-    folder: SessionFolder, environment: Environment, config: RunConfig, host: str
+    folder: SessionFolder,
+    environment: Environment,
+    config: RunConfig,
+    host: str,
+    *,
+    create: bool = True,
+    wait_s: float = BUSY_TIMEOUT_S,
 ) -> AsyncIterator[Hosted]:
-    """Open the memory of a folder, or begin one there with ``config``; an old one keeps its own. ``host``: who uses
-    it, for the record. Raises StoreBusy when another process writes to it, ConfigError, StoreCorrupt."""
-    unfinished = ExitStack()
+    """Open the memory of a folder or an address, or, to ``create``, begin one there with ``config``; an old one keeps
+    its own. ``host``: who uses it, for the record. ``wait_s``: as for `runners.stores.open_store`.
+
+    Raises NotStored, StoreBusy when another process writes to it, ConfigError, StoreCorrupt, StoreFault."""
+    unfinished = AsyncExitStack()
     async with AsyncExitStack() as stack:
-        stack.enter_context(unfinished)
-        if folder.store.exists() and await _is_ours(folder):
-            store = await SqliteStore.open(folder.store, create=False, read_only=True)
-            stack.push_async_callback(store.aclose)
-            yield await _read_only(folder, environment, store, stack)
+        await stack.enter_async_context(unfinished)
+        reading = await _of_our_agent(folder, wait_s)
+        if reading is not None:
+            stack.push_async_callback(reading.aclose)
+            yield await _read_only(folder, environment, reading, stack)
             return
-        store = await SqliteStore.open(folder.store, create=True)
+        store = await open_store(folder, create=create, wait_s=wait_s)
         stack.push_async_callback(store.aclose)
         await store.claim(host)
         if await store.meta(SETTINGS) is None:
-            unfinished.callback(folder.discard)
+            unfinished.push_async_callback(discard, folder)
             await _begin(folder, store, config, host)
         else:
             config = await _settings(folder, store)
@@ -124,27 +134,42 @@ async def open_hosted(
         yield hosted
 
 
-async def _is_ours(folder: SessionFolder) -> bool:
-    async with await SqliteStore.open(folder.store, create=False, read_only=True) as store:
-        return await store.meta(SETTINGS) is not None and await store.meta(HOST) is None
+async def _of_our_agent(folder: SessionFolder, wait_s: float) -> SqlStore | None:
+    """The store of one of our agent's sessions, opened to be read; None for any other session, and where none is."""
+    if folder.address is None and not folder.store.exists():
+        return None
+    try:
+        store = await open_store(folder, create=False, read_only=True, wait_s=wait_s)
+    except NotStored:
+        return None
+    except StoreFault as fault:
+        if folder.address is None or fault.retryable:
+            raise
+        return None  # an old schema, which opening it to write brings up to date; whatever else it is comes up again
+    try:
+        if await store.meta(SETTINGS) is not None and await store.meta(HOST) is None:
+            return store
+    except BaseException:
+        await store.aclose()
+        raise
+    await store.aclose()
+    return None
 
 
-async def _begin(folder: SessionFolder, store: SqliteStore, config: RunConfig, host: str) -> None:
+async def _begin(folder: SessionFolder, store: SqlStore, config: RunConfig, host: str) -> None:
     tree = {"config": config_tree(config), "inputs": asdict(Inputs())}
     await store.set_meta({SETTINGS: json.dumps(tree), "config_hash": config_hash(config), HOST: host})
     folder.write_config(tree)
 
 
-async def _settings(folder: SessionFolder, store: SqliteStore) -> RunConfig:
+async def _settings(folder: SessionFolder, store: SqlStore) -> RunConfig:
     settings = await store.meta(SETTINGS)
     if settings is None:
-        raise StoreCorrupt(f"{folder.store} holds no settings: its session was never opened whole")
+        raise StoreCorrupt(f"{folder} holds no settings: its session was never opened whole")
     return stored_config(json.loads(settings)["config"], folder.name)
 
 
-async def _read_only(
-    folder: SessionFolder, environment: Environment, store: SqliteStore, stack: AsyncExitStack
-) -> Hosted:
+async def _read_only(folder: SessionFolder, environment: Environment, store: SqlStore, stack: AsyncExitStack) -> Hosted:
     config = await _settings(folder, store)
     encoder = cached_encoder(config, environment, stack)
     recall, search = Recall(store, ScriptCounter(), config.memory.glimpse_page), Search(store, encoder)
@@ -153,7 +178,7 @@ async def _read_only(
 
 
 async def _build(
-    folder: SessionFolder, environment: Environment, store: SqliteStore, config: RunConfig, stack: AsyncExitStack
+    folder: SessionFolder, environment: Environment, store: SqlStore, config: RunConfig, stack: AsyncExitStack
 ) -> Hosted:
     counter, clock = ScriptCounter(), SystemClock()
     encoder = cached_encoder(config, environment, stack)

@@ -7,8 +7,9 @@ import contextlib
 import importlib.util
 import json
 import signal
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from runners.hosted import Hosted
 
 T = TypeVar("T")
+Use: TypeAlias = "Callable[[], AbstractAsyncContextManager[Hosted]]"
 MAX_TEXT = 1_000_000
 """Characters of one turn."""
 MAX_QUERY = 10_000
@@ -53,25 +55,26 @@ def check_extra() -> None:
         raise UsageFault("the extra mcp is not installed", hint=INSTALL)
 
 
-def make_server(hosted: Hosted) -> MCPServer:
-    """The server over an open memory."""
+def make_server(use: Use) -> MCPServer:
+    """The server over a memory, which ``use`` has open for as long as each call takes."""
     from mcp.server.mcpserver import MCPServer
 
     server = MCPServer("longstride", instructions=INSTRUCTIONS, log_level="ERROR")
 
     async def memory_search(query: Query, count: Count = 5) -> str:
         """Find earlier turns by words and meaning; each with its id and the passage that fits."""
-        found = await _asked(hosted.search.find(query, count))
+        found = await _asked(use, lambda hosted: hosted.search.find(query, count))
         lines = [f"[c{one.chunk}] {one.placeholder}\n{one.passage}" for one in found]
         return "\n\n".join(lines) or "nothing was found"
 
     async def glimpse(chunk_id: ChunkId, part: Part = 1, query: Narrow = "") -> str:
         """Show an earlier turn in full; of a range, its members."""
-        return await _asked(_expand(hosted, GlimpseArguments(chunk_id=chunk_id, part=part, query=query)))
+        arguments = GlimpseArguments(chunk_id=chunk_id, part=part, query=query)
+        return await _asked(use, lambda hosted: hosted.recall.expand(parse_ref(arguments)))
 
     async def assemble(question: Question = "", budget: Budget = None) -> str:
         """The context for the next model call as JSON: `messages` (role, content), `tokens`, `budget`, `step`."""
-        context = await _asked(hosted.assemble(question, budget))
+        context = await _asked(use, lambda hosted: hosted.assemble(question, budget))
         messages = [{"role": message.role, "content": message.content} for message in context.messages]
         whole = {"step": context.step, "tokens": context.tokens, "budget": context.budget, "messages": messages}
         return json.dumps(whole, ensure_ascii=False)
@@ -79,7 +82,7 @@ def make_server(hosted: Hosted) -> MCPServer:
     async def ingest(text: Text, role: Role = "user", tool: ToolName = "") -> str:
         """Keep one turn; returns its id."""
         speaker = " ".join(f"{role} {tool}".split()) if role == "tool" else role
-        chunk = await _asked(hosted.ingest(text, speaker))
+        chunk = await _asked(use, lambda hosted: hosted.ingest(text, speaker))
         return chunk.step.chunk_id
 
     for function in (memory_search, glimpse, assemble, ingest):
@@ -87,9 +90,9 @@ def make_server(hosted: Hosted) -> MCPServer:
     return server
 
 
-async def serve(hosted: Hosted) -> bool:
+async def serve(use: Use) -> bool:
     """Answer on stdin and stdout until stdin is closed (True), or a signal asks for the end (False)."""
-    serving = asyncio.create_task(make_server(hosted).run_stdio_async())
+    serving = asyncio.create_task(make_server(use).run_stdio_async())
     asked = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # Windows
@@ -102,16 +105,13 @@ async def serve(hosted: Hosted) -> bool:
     return serving.done()
 
 
-async def _expand(hosted: Hosted, arguments: GlimpseArguments) -> str:
-    return await hosted.recall.expand(parse_ref(arguments))
-
-
-async def _asked(work: Awaitable[T]) -> T:
+async def _asked(use: Use, work: Callable[[Hosted], Awaitable[T]]) -> T:
     """What a caller can mend is told to it in one line; anything else is a fault of the program."""
     from mcp.server.mcpserver.exceptions import ToolError as Refused
 
     try:
-        return await work
+        async with use() as hosted:
+            return await work(hosted)
     except (MemoryFault, RunnerFault, ToolError, ValueError) as fault:
         hint = getattr(fault, "hint", "")
         raise Refused(f"{fault} ({hint})" if hint else str(fault)) from fault

@@ -52,6 +52,17 @@ async def open_store(
         raise
 
 
+async def begun(folder: SessionFolder) -> bool:
+    """Whether there is a session, whole or not. Raises StoreFault."""
+    if folder.address is None:
+        return folder.store.exists()
+    try:
+        async with await PostgresStore.open(folder.address, create=False, read_only=True):
+            return True
+    except NotStored:
+        return False
+
+
 async def discard(folder: SessionFolder) -> None:
     """Remove what opening a new session wrote; its store is closed."""
     if folder.address is not None:

@@ -85,6 +85,15 @@ OutAddress: TypeAlias = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
+StoreAddress: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="ADDRESS",
+        help="The database with the sessions, postgresql://user@host/database (default: LONGSTRIDE_STORE, or files "
+        "below LONGSTRIDE_HOME).",
+    ),
+]
 JsonFile: TypeAlias = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the report as JSON; `-` for stdout.", rich_help_panel=_OUTPUT),

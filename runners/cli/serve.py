@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from runners.cli.options import ConfigFile, JsonFile, LogLevel, Overrides, Policy, Profile, config_request
+from runners.cli.options import (
+    ConfigFile,
+    JsonFile,
+    LogLevel,
+    Overrides,
+    Policy,
+    Profile,
+    StoreAddress,
+    config_request,
+)
 
 Host = Annotated[str, typer.Option("--host", help="Address to listen on; another than loopback needs a token.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0: any that is free.")]
@@ -16,6 +25,10 @@ AllowHost = Annotated[
     typer.Option("--allow-host", metavar="NAME", help="Name that requests may be addressed to; repeatable."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Offer /select_debug: every score and reason.")]
+MaxSessions = Annotated[
+    int,
+    typer.Option("--max-sessions", min=1, help="Sessions held open at once; each takes a connection of the database."),
+]
 CacheMib = Annotated[int, typer.Option("--cache-mib", min=1, help="Memory for the keys of candidates.")]
 Prewarm = Annotated[
     Path | None, typer.Option("--prewarm", metavar="FILE", help="Texts, one a line, whose keys are made at the start.")
@@ -28,6 +41,8 @@ def serve(
     allow_host: AllowHost = None,
     debug: Debug = False,
     cache_mib: CacheMib = 256,
+    at: StoreAddress = None,
+    max_sessions: MaxSessions = 16,
     prewarm: Prewarm = None,
     policy: Policy = None,
     profile: Profile = None,
@@ -38,7 +53,8 @@ def serve(
 ) -> None:
     """Serve selection and sessions over HTTP, on this machine, until Ctrl-C.
 
-    The bearer token is read from LONGSTRIDE_TOKEN; without one the service listens on loopback only."""
+    Sessions are files, or, with --at or LONGSTRIDE_STORE, in a database that several services may share. The bearer
+    token is read from LONGSTRIDE_TOKEN; without one the service listens on loopback only."""
     import asyncio
 
     from pydantic import ValidationError
@@ -48,14 +64,14 @@ def serve(
     from runners.errors import UsageFault
     from runners.logs import setup_logging
     from runners.report import write_json
-    from runners.service.serving import check_extra
-    from runners.service.serving import serve as serving
+    from runners.service import serving
     from runners.service.settings import TOKEN, ServiceSettings
+    from runners.stores import with_database
 
-    environment = read_environment()
+    environment, database = with_database(read_environment(), at)
     setup_logging(log_level, environment.secrets)
     forget_secrets()
-    check_extra()
+    serving.check_extra()
     token = environment.secret(TOKEN)
     try:
         settings = ServiceSettings(
@@ -65,12 +81,11 @@ def serve(
             hosts=tuple(allow_host or ()),
             debug=debug,
             cache_mib=cache_mib,
+            database=database,
+            max_sessions=max_sessions,
         )
-        texts = prewarm.read_text("utf-8").splitlines() if prewarm else []
     except ValidationError as fault:
         raise UsageFault(f"{TOKEN}: {fault.errors()[0]['msg']}") from None
-    except (OSError, UnicodeDecodeError) as fault:
-        raise UsageFault(f"cannot read {prewarm}: {fault}") from fault
 
     def ready(url: str) -> None:
         if json_file:
@@ -79,4 +94,14 @@ def serve(
             typer.echo(f"serving on {url}", err=True)
 
     run = load_config(config_request(profile, policy, None, config, overrides))
-    asyncio.run(serving(settings, environment, run, prewarm=filter(str.strip, texts), ready=ready))
+    asyncio.run(serving.serve(settings, environment, run, prewarm=_texts(prewarm), ready=ready))
+
+
+def _texts(file: Path | None) -> list[str]:
+    """Its lines that hold something. Raises UsageFault."""
+    from runners.errors import UsageFault
+
+    try:
+        return [line for line in file.read_text("utf-8").splitlines() if line.strip()] if file else []
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UsageFault(f"cannot read {file}: {fault}") from fault

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from runners.cli.options import ConfigFile, LogLevel, Overrides, Profile, config_request
+from runners.cli.options import ConfigFile, LogLevel, Overrides, Profile, StoreAddress, config_request
 
 Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0: any that is free.")]
 Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")]
@@ -15,6 +15,7 @@ Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in t
 def ui(
     port: Port = 0,
     open_page: Open = True,
+    at: StoreAddress = None,
     profile: Profile = None,
     config: ConfigFile = None,
     overrides: Overrides = None,
@@ -33,13 +34,14 @@ def ui(
     from runners.service.passes import ENTER, Passes
     from runners.service.serving import check_extra, serve
     from runners.service.settings import ServiceSettings
+    from runners.stores import with_database
 
-    environment = read_environment()
+    environment, database = with_database(read_environment(), at)
     setup_logging(log_level, environment.secrets)
     forget_secrets()
     check_extra()
     # nobody is told this one: pages come in by their pass, and nothing else may
-    settings = ServiceSettings(port=port, token=Secret(secrets.token_urlsafe(32)))
+    settings = ServiceSettings(port=port, database=database, token=Secret(secrets.token_urlsafe(32)))
     passes = Passes()
 
     def ready(url: str) -> None:

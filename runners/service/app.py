@@ -30,7 +30,7 @@ _BODIES = (SelectIn, UsedIn, PrewarmIn, BeginIn, IngestIn, AssembleIn, GlimpseIn
 def make_app(service: Service) -> Gate:
     """The ASGI application over a service, which its shutdown closes."""
 
-    held = Held(service.sessions.folder, service.environment)
+    held = Held(service.sessions.reading, service.environment)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -44,7 +44,7 @@ def make_app(service: Service) -> Gate:
         app.include_router(router)
     for router in (page_routes(service), viewer_routes(service, held)):
         app.include_router(router, include_in_schema=False)
-    add_handlers(app, service.environment.home)
+    add_handlers(app, service.environment.home, service.settings.database)
     described = _described(app)
     app.openapi = lambda: described  # type: ignore[method-assign]
 

@@ -20,6 +20,7 @@ from memory.errors import (
     StoreFull,
     StoreTooNew,
 )
+from memory.store.address import Address
 from runners.errors import ConfigError, RunnerFault, UsageFault
 from runners.service.gate import INTERNAL, Refused
 from tools.base import ToolError
@@ -50,12 +51,18 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
 _log = logging.getLogger(__name__)
 
 
-def add_handlers(app: FastAPI, home: Path) -> None:
-    """Make every fault of a route a JSON answer, which does not say where ``home`` is."""
+_AWAY = "the database of the sessions does not answer"
+_FAILED = "the database of the sessions failed: the log of the service says more"
+_RETRY_AFTER = {"retry-after": "2"}
+
+
+def add_handlers(app: FastAPI, home: Path, database: Address | None = None) -> None:
+    """Make every fault of a route a JSON answer, which does not say where ``home`` is, and of ``database`` nothing."""
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
 
     app.state.home = str(home)
+    app.state.database = database.database if database else ""
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(ValidationError, _invalid)
@@ -109,17 +116,28 @@ async def _parameters(request: Request, fault: Exception) -> JSONResponse:
 
 
 async def _fault(request: Request, fault: Exception) -> JSONResponse:
+    state = request.app.state
     for kind, status, name in _STATUS:
         if isinstance(fault, kind):
+            of_server = bool(state.database) and isinstance(fault, StoreFault) and state.database in str(fault)
+            if of_server and getattr(fault, "retryable", False):
+                status, name = 503, "unavailable"
             if status >= 500:
                 _log.warning("%s %s: %s", request.method, request.url.path, fault)
-            text, hint = (
-                told.replace(request.app.state.home, "LONGSTRIDE_HOME")
-                for told in (str(fault), getattr(fault, "hint", ""))
-            )
+            if status == 503 and of_server:
+                return answer(status, name, _AWAY, "try again", _RETRY_AFTER)
+            if of_server:
+                return answer(status, name, _FAILED)
+            text, hint = (_plain(told, state.home, state.database) for told in (str(fault), getattr(fault, "hint", "")))
             return answer(status, name, text, hint)
     _log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
     return answer(500, "internal", INTERNAL)
+
+
+def _plain(text: str, home: str, database: str) -> str:
+    """Without the names of places on this machine, or elsewhere."""
+    text = text.replace(home, "LONGSTRIDE_HOME")
+    return text.replace(database, "LONGSTRIDE_STORE") if database else text
 
 
 async def _unforeseen(request: Request, fault: Exception) -> JSONResponse:

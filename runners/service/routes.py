@@ -28,8 +28,8 @@ _ERRORS = {
     421: "this name is not served here",
     422: "the body is not what it should be",
     500: "the service failed",
-    503: "too much to do, or the encoder failed",
-    507: "the disk is full",
+    503: "too much to do, the encoder failed, or the database of the sessions does not answer",
+    507: "the disk is full, or the database's",
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorOut, "description": about} for status, about in _ERRORS.items()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from itertools import islice
 from typing import Any
 
+from memory.errors import MemoryFault
 from memory.selection.facility import warm_up
+from memory.store.address import Address
+from memory.store.postgres import session_names
 from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
@@ -24,6 +28,7 @@ _GRACE_S = 5
 _KEEP_S = 30
 _BATCH = 256
 _WATCH_S = 0.05
+_log = logging.getLogger(__name__)
 
 
 def check_extra() -> None:
@@ -43,7 +48,8 @@ async def serve(
 ) -> None:
     """Serve until a signal asks for the end. ``ready`` is told the address once it answers.
 
-    Raises UsageFault for a bind that is refused, or not to be had, EncoderFault.
+    Raises UsageFault for a bind that is refused, or not to be had, EncoderFault, and what is wrong with a database
+    that waiting does not mend: NotStored, StoreFault.
     """
     check_extra()
     check_bind(settings)
@@ -53,6 +59,8 @@ async def serve(
     async with AsyncExitStack() as stack:
         listening = listen(settings)
         stack.callback(listening.close)
+        if settings.database is not None:
+            await _reach(settings.database)
         encoder = await asyncio.to_thread(cached_encoder, config, environment, stack)
         service = Service(settings, environment, config, encoder, passes)
         await asyncio.to_thread(warm_up)
@@ -66,6 +74,16 @@ async def serve(
             await server.serve([listening])
         finally:
             watching.cancel()
+
+
+async def _reach(database: Address) -> None:
+    """Look into the database once. One that is away is not waited for: sessions are there as soon as it is."""
+    try:
+        await session_names(database)
+    except MemoryFault as fault:
+        if not fault.retryable:
+            raise
+        _log.warning("%s; until it answers, what is asked of sessions is refused with 503", fault)
 
 
 def make_server(app: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
@@ -30,7 +29,7 @@ from runners.service.bodies import (
 from runners.service.routes import ERRORS, post, read
 from runners.service.state import Service
 from runners.service.stream import begun, events, guarded, step_row
-from runners.sessions.catalogue import SessionEntry, catalogue
+from runners.sessions.catalogue import SessionEntry
 from tools.glimpse import GlimpseArguments, parse_ref
 
 Name = Annotated[str, Path(pattern=SESSION)]
@@ -50,7 +49,7 @@ class Hosting:
 
     async def listed(self) -> list[ListedOut]:
         """All sessions, latest activity first."""
-        return [_listed(entry) for entry in await asyncio.to_thread(catalogue, self._service.environment.home)]
+        return [_listed(entry) for entry in await self._sessions.listed()]
 
     async def session(self, name: Name) -> SessionOut:
         """One session."""
@@ -146,5 +145,5 @@ def _listed(entry: SessionEntry) -> ListedOut:
 async def _sent(service: Service, name: str, after: int) -> AsyncGenerator[str, None]:
     with service.streaming():
         async with service.sessions.reading(name) as store:
-            async for text in guarded(events(store, after, service.closing)):
+            async for text in guarded(events(store, after, service.closing, service.sessions.poll_s)):
                 yield text

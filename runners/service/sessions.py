@@ -1,110 +1,119 @@
-"""The sessions that the service holds open: each name once, the ones unused for longest closed for others."""
+"""The sessions that the service works on, by name: below its home, or in a database that it may share with others."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
-from memory.errors import NotStored, StoreBusy
-from memory.store.sqlite import SqliteStore
+from memory.errors import NotStored
+from memory.store.address import Address, is_address
+from memory.store.sqlstore import SqlStore
 from runners.config import RunConfig
 from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.folders import SessionFolder, new_folder, session_name
 from runners.hosted import Hosted, open_hosted
+from runners.kept import Kept
 from runners.service.bodies import SESSION
+from runners.service.settings import ServiceSettings
+from runners.service.stream import DATABASE_POLL_S, POLL_S
+from runners.sessions.catalogue import SessionEntry, catalogue
+from runners.stores import in_database, open_store
 
 HOST = "serve"
 
 
-@dataclass(slots=True)
-class _Open:
-    hosted: Hosted
-    stack: AsyncExitStack
-    users: int = 0
-
-
 class Sessions:
-    """Sessions below ``LONGSTRIDE_HOME``, by name. ``limit`` are open at once."""
+    """Sessions by name; ``settings`` say where they are, and how many are open at once."""
 
-    def __init__(self, environment: Environment, config: RunConfig, limit: int) -> None:
+    def __init__(self, environment: Environment, config: RunConfig, settings: ServiceSettings) -> None:
         self._environment = environment
         self._config = config
-        self._limit = limit
-        self._open: OrderedDict[str, _Open] = OrderedDict()
-        self._turn = asyncio.Lock()
+        self._database: Address | None = settings.database
+        self._wait_s = settings.store_wait_s
+        self._kept: Kept[Hosted] = Kept(settings.max_sessions)
+        self._listing = asyncio.Lock()
+        self._next_list: asyncio.Task[list[SessionEntry]] | None = None
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._kept)
 
-    def folder(self, name: str) -> SessionFolder:
-        """The folder of a session that is there. Raises NotStored."""
+    @property
+    def poll_s(self) -> float:
+        """Between two looks for what is new in a session that is watched."""
+        return POLL_S if self._database is None else DATABASE_POLL_S
+
+    def use(self, name: str, *, begin: bool = False) -> AbstractAsyncContextManager[Hosted]:
+        """The session of that name, opened where it is not yet, kept open while it is used.
+
+        Raises NotStored, unless it may ``begin``, StoreBusy when another process writes to it, or all are in use,
+        StoreFault.
+        """
+        return self._kept.use(name, partial(self._opened, name, begin))
+
+    async def begin(self, name: str | None) -> str:
+        """Begin a session, or open the one there; returns its name. Raises UsageFault for one that is none."""
+        name = name or session_name()
+        if not re.fullmatch(SESSION, name):
+            raise UsageFault("this is no name for a session")
+        async with self.use(name, begin=True):
+            return name
+
+    @asynccontextmanager
+    async def reading(self, name: str) -> AsyncIterator[SqlStore]:
+        """The store of a session, read only: also while another process writes to it. Raises NotStored, StoreFault."""
+        async with await open_store(self._folder(name), create=False, read_only=True, wait_s=self._wait_s) as store:
+            yield store
+
+    async def check(self, name: str) -> None:
+        """Raises NotStored where there is no such session, StoreFault where that cannot be known."""
+        if self._folder(name).address is not None:
+            async with self.reading(name):
+                pass
+
+    async def listed(self) -> list[SessionEntry]:
+        """All sessions, latest activity first. However many ask, one list at a time is made. Raises StoreFault."""
+        if self._next_list is None:
+            self._next_list = asyncio.create_task(self._list())
+            self._next_list.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._next_list)
+
+    async def aclose(self) -> None:
+        """Close all of them, whatever they are doing being brought to its end."""
+        await self._kept.aclose()
+
+    async def _list(self) -> list[SessionEntry]:
+        async with self._listing:
+            self._next_list = None  # who asks from now on may have changed what this one does not see
+            found = await asyncio.to_thread(catalogue, self._environment.home, self._database)
+        return [entry for entry in found if is_address(entry.folder) == (self._database is not None)]
+
+    def _folder(self, name: str) -> SessionFolder:
+        """The place of a session; one of a file is there. Raises NotStored."""
         if not re.fullmatch(SESSION, name):
             raise NotStored("no such session")
+        if self._database is not None:
+            return in_database(self._environment.home, self._database.of(name))
         folder = SessionFolder(self._environment.home / "runs" / name)
         if not folder.store.is_file():
             raise NotStored(f"no session {name!r}")
         return folder
 
-    @asynccontextmanager
-    async def use(self, name: str, *, begin: bool = False) -> AsyncIterator[Hosted]:
-        """The session of that name, opened where it is not yet, kept open while it is used.
-
-        Raises NotStored, unless it may ``begin``, StoreBusy when another process writes to it, or all are in use.
-        """
-        async with self._turn:
-            held = self._open.get(name) or await self._opened(name, begin)
-            self._open.move_to_end(name)
-            held.users += 1
-        try:
-            yield held.hosted
-        finally:
-            held.users -= 1
-
-    async def begin(self, name: str | None) -> str:
-        """Begin a session, or open the one there; returns its name."""
-        name = name or session_name()
-        async with self.use(name, begin=True):
-            return name
+    def _new_folder(self, name: str) -> SessionFolder:
+        if self._database is not None:
+            return self._folder(name)
+        path = self._environment.home / "runs" / name
+        if path.is_symlink() and not SessionFolder(path).store.is_file():
+            raise UsageFault("a link stands at this name, and no session")
+        return new_folder(self._environment.home, path)
 
     @asynccontextmanager
-    async def reading(self, name: str) -> AsyncIterator[SqliteStore]:
-        """The store of a session, read only: also while another process writes to it."""
-        store = await SqliteStore.open(self.folder(name).store, create=False, read_only=True)
-        try:
-            yield store
-        finally:
-            await store.aclose()
-
-    async def aclose(self) -> None:
-        """Close all of them, whatever they are doing being brought to its end."""
-        async with self._turn:
-            while self._open:
-                await self._open.popitem()[1].stack.aclose()
-
-    async def _opened(self, name: str, begin: bool) -> _Open:
-        if begin:
-            if not re.fullmatch(SESSION, name):
-                raise UsageFault("this is no name for a session")
-            path = self._environment.home / "runs" / name
-            if path.is_symlink() and not SessionFolder(path).store.is_file():
-                raise UsageFault("a link stands at this name, and no session")
-            folder = new_folder(self._environment.home, path)
-        else:
-            folder = self.folder(name)
-        await self._make_room()
-        stack = AsyncExitStack()
-        hosted = await stack.enter_async_context(open_hosted(folder, self._environment, self._config, HOST))
-        self._open[name] = held = _Open(hosted, stack)
-        return held
-
-    async def _make_room(self) -> None:
-        while len(self._open) >= self._limit:
-            idle = next((name for name, held in self._open.items() if not held.users), None)
-            if idle is None:
-                raise StoreBusy("too many sessions are in use", hint="try again")
-            await self._open.pop(idle).stack.aclose()
+    async def _opened(self, name: str, begin: bool) -> AsyncIterator[Hosted]:
+        folder = self._new_folder(name) if begin else self._folder(name)
+        async with open_hosted(
+            folder, self._environment, self._config, HOST, create=begin, wait_s=self._wait_s
+        ) as hosted:
+            yield hosted

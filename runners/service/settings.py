@@ -6,6 +6,7 @@ import ipaddress
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memory.store.address import Address
 from runners.environment import Secret
 from runners.errors import UsageFault
 
@@ -35,8 +36,13 @@ class ServiceSettings(BaseModel):
     max_candidates: int = Field(5_000, ge=1)
     max_waiting: int = Field(64, ge=1)
     """Selections that may wait for a free core; more are refused with 503."""
+    database: Address | None = None
+    """Where the sessions are; None: below ``LONGSTRIDE_HOME``."""
+    store_wait_s: float = Field(10.0, gt=0)
+    """How long an operation waits for a database that is gone, or a store that is locked."""
     max_sessions: int = Field(16, ge=1)
-    """Sessions that are held open; the one unused for longest is closed for another."""
+    """Sessions that are held open; the one unused for longest is closed for another. Each takes a connection of its
+    database."""
     max_streams: int = Field(32, ge=0)
     cache_mib: int = Field(256, ge=1)
     sample: float = Field(0.05, ge=0, le=1)

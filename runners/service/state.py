@@ -57,7 +57,7 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.recent = Recent()
-        self.sessions = Sessions(environment, config, settings.max_sessions)
+        self.sessions = Sessions(environment, config, settings)
         self.selector = Selector(encoder, cache_bytes=settings.cache_mib * MIB)
         self.environment = environment
         self.passes = passes or Passes()

@@ -20,9 +20,10 @@ from memory.stored import ChunkFacts, PlanRecord
 PAGE = 64
 BACKLOG = 256
 """Steps that a reader may be behind before it is told to read them otherwise."""
-POLL_S = 0.25
-_BEAT = 60
-"""Polls between two signs of life."""
+POLL_S, DATABASE_POLL_S = 0.25, 1.0
+"""Between two looks; the second for a store that many look into at once."""
+_BEAT_S = 15.0
+"""Between two signs of life."""
 
 
 async def events(store: ChunkStore, after: int, closing: asyncio.Event, poll_s: float = POLL_S) -> AsyncIterator[str]:
@@ -50,7 +51,7 @@ async def events(store: ChunkStore, after: int, closing: asyncio.Event, poll_s: 
         told = max(told, len(happened))
         if step < newest:
             continue
-        if beat % _BEAT == 0:
+        if beat % max(1, round(_BEAT_S / poll_s)) == 0:
             yield ": alive\n\n"
         try:
             async with asyncio.timeout(poll_s):
@@ -65,8 +66,8 @@ async def guarded(source: AsyncIterator[str]) -> AsyncIterator[str]:
     try:
         async for text in source:
             yield text
-    except StoreFault:
-        yield _event("error", {"kind": "store"})
+    except StoreFault as fault:
+        yield _event("error", {"kind": "unavailable" if fault.retryable else "store"})
 
 
 async def begun(source: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
-from memory.store.sqlite import SqliteStore
+from memory.store.sqlstore import SqlStore
 from runners.environment import Environment
-from runners.folders import SessionFolder
+from runners.kept import Kept
 from runners.redact import Redactor
 from runners.viewer.recorded import Recorded
 from runners.viewer.replan import Replanner
 
 MOST = 8
+Reading: TypeAlias = Callable[[str], AbstractAsyncContextManager[SqlStore]]
 
 
 @dataclass(slots=True)
@@ -23,10 +25,9 @@ class Viewed:
     """One open session. ``turn``: reading what is new, and deciding steps again, go one after another."""
 
     session: Recorded
-    store: SqliteStore
+    store: SqlStore
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     planner: Replanner | None = None
-    users: int = 0
 
     async def planned(self) -> Replanner:
         """What decides steps again. Raises UsageFault."""
@@ -36,42 +37,23 @@ class Viewed:
 
 
 class Held:
-    """Sessions by name; those unused for longest are closed for others. ``folder`` finds one, or raises NotStored."""
+    """Sessions by name; those unused for longest are closed for others. ``reading`` opens the store of one, or raises
+    NotStored."""
 
-    def __init__(self, folder: Callable[[str], SessionFolder], environment: Environment) -> None:
-        self._folder = folder
+    def __init__(self, reading: Reading, environment: Environment) -> None:
+        self._reading = reading
         self._redact = Redactor(environment.secrets.values(), shapes=True)
-        self._open: OrderedDict[str, Viewed] = OrderedDict()
-        self._turn = asyncio.Lock()
+        self._kept: Kept[Viewed] = Kept(MOST, strict=False)
 
-    @asynccontextmanager
-    async def use(self, name: str) -> AsyncIterator[Viewed]:
+    def use(self, name: str) -> AbstractAsyncContextManager[Viewed]:
         """The session, opened where it is not yet. Raises NotStored, StoreFault."""
-        async with self._turn:
-            viewed = self._open.get(name)
-            if viewed is None:
-                viewed = self._open[name] = await self._opened(name)
-            self._open.move_to_end(name)
-            viewed.users += 1
-        try:
-            yield viewed
-        finally:
-            viewed.users -= 1
+        return self._kept.use(name, partial(self._opened, name))
 
     async def aclose(self) -> None:
         """Close every store."""
-        async with self._turn:
-            while self._open:
-                await self._open.popitem()[1].store.aclose()
+        await self._kept.aclose()
 
-    async def _opened(self, name: str) -> Viewed:
-        folder = self._folder(name)
-        idle = [key for key, viewed in self._open.items() if not viewed.users]
-        while len(self._open) >= MOST and idle:
-            await self._open.pop(idle.pop(0)).store.aclose()
-        store = await SqliteStore.open(folder.store, create=False, read_only=True)
-        try:
-            return Viewed(await Recorded.open(name, store, self._redact), store)
-        except BaseException:
-            await store.aclose()
-            raise
+    @asynccontextmanager
+    async def _opened(self, name: str) -> AsyncIterator[Viewed]:
+        async with self._reading(name) as store:
+            yield Viewed(await Recorded.open(name, store, self._redact), store)

@@ -23,7 +23,6 @@ from runners.service.passes import ENTER, PATH
 from runners.service.routes import read
 from runners.service.state import Service
 from runners.service.stream import begun, events, guarded
-from runners.sessions.catalogue import catalogue
 from runners.viewer import wire
 from runners.viewer.find import find
 from runners.viewer.held import Held, Viewed
@@ -68,7 +67,7 @@ def page_routes(service: Service) -> APIRouter:
         return _page(shell("sessions.html", base=PATH))
 
     async def session(name: Name) -> Response:
-        service.sessions.folder(name)
+        await service.sessions.check(name)
         return _page(shell("live.html", base=PATH, session=name))
 
     async def file(name: str) -> Response:
@@ -112,7 +111,7 @@ class _Data:
 
     async def listed(self) -> Response:
         """Every session, latest activity first; where they lie is not told."""
-        entries = await asyncio.to_thread(catalogue, self._service.environment.home)
+        entries = await self._service.sessions.listed()
         rows: list[JsonValue] = [
             {key: value for key, value in asdict(entry).items() if key not in ("folder", "problem")}
             | {"session": sanitize(entry.session), "opens": bool(re.fullmatch(SESSION, entry.session))}
@@ -182,7 +181,7 @@ class _Data:
         service = self._service
         with service.streaming():
             async with service.sessions.reading(name) as store:
-                async for text in guarded(events(store, after, service.closing)):
+                async for text in guarded(events(store, after, service.closing, service.sessions.poll_s)):
                     yield text if text.startswith((":", "retry")) else "event: moved\ndata: {}\n\n"
 
 

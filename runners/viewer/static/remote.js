@@ -3,6 +3,7 @@
 import { unpackDecision } from "./codec.js";
 
 const MOST = 256;
+const AGAIN_MS = 5000;
 
 export class RemoteSource {
   constructor(base, session) {
@@ -79,12 +80,25 @@ export class RemoteSource {
     return (await this.get(`/search?q=${encodeURIComponent(text)}`)).json();
   }
 
-  // `after`: the newest step that is known.
+  // `after`: the newest step that is known. A browser gives up once the answer is an error; the service may only be
+  // waiting for its database.
   follow(after, moved, lost) {
-    const events = new EventSource(`${this.base}/events?after=${after}`);
-    events.addEventListener("moved", () => moved());
-    events.addEventListener("error", () => lost(events.readyState === EventSource.CLOSED));
-    events.addEventListener("open", () => lost(null));
-    return () => events.close();
+    let events;
+    let again;
+    const begin = () => {
+      events = new EventSource(`${this.base}/events?after=${after}`);
+      events.addEventListener("moved", () => moved());
+      events.addEventListener("open", () => lost(null));
+      events.addEventListener("error", () => {
+        const closed = events.readyState === EventSource.CLOSED;
+        lost(closed);
+        if (closed) again = setTimeout(begin, AGAIN_MS);
+      });
+    };
+    begin();
+    return () => {
+      clearTimeout(again);
+      events.close();
+    };
   }
 }
