@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from memory.store.address import masked
+from runners.cli.exits import FAILED
 from runners.cli.options import JsonFile, Out
 from runners.cli.run import SessionName
 from runners.cli.show import show
@@ -14,6 +16,7 @@ from runners.cli.show import show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memory.records import JsonValue
     from runners.environment import Environment
     from runners.folders import SessionFolder
     from runners.sessions.catalogue import SessionEntry
@@ -50,7 +53,10 @@ Database = Annotated[
 
 
 def list_sessions(status: StatusOption = None, at: At = None, json_file: JsonFile = None) -> None:
-    """List the sessions, latest first: status, steps, size, policy, question; broken ones say why."""
+    """List the sessions, latest first: status, steps, size, policy, question; broken ones say why.
+
+    Where a database cannot be reached, the files are listed, and the exit code is 1.
+    """
     from dataclasses import asdict
 
     from runners.environment import forget_secrets, read_environment
@@ -62,11 +68,15 @@ def list_sessions(status: StatusOption = None, at: At = None, json_file: JsonFil
     forget_secrets()
     wanted = _statuses(status)
     found = catalogue(environment.home, database_at(environment, at))
-    entries = [entry for entry in found if not wanted or entry.status in wanted]
+    entries = [entry for entry in found.sessions if not wanted or entry.status in wanted]
+    missing: list[JsonValue] = [{"database": found.database, "problem": found.problem}] if found.problem else []
     if json_file:
-        write_json({"sessions": [asdict(entry) for entry in entries]}, json_file)
+        write_json({"sessions": [asdict(entry) for entry in entries], "missing": missing}, json_file)
     if json_file != "-":
         _print(entries)
+    if missing:
+        typer.echo(f"longstride: not all sessions are listed: {masked(found.problem)}", err=True)
+        raise typer.Exit(FAILED)
 
 
 def export(session: SessionName, form: Form = "jsonl", out: Target = None) -> None:
@@ -143,7 +153,7 @@ def _chosen(
     if not rules:
         raise UsageFault("which session?", hint="name it, or say --older-than, --keep or --status")
     retention = Retention(age(older_than) if older_than else None, keep, _statuses(status))
-    return [SessionFolder(FilePath(entry.folder)) for entry in retention.chosen(catalogue(environment.home))]
+    return [SessionFolder(FilePath(entry.folder)) for entry in retention.chosen(catalogue(environment.home).sessions)]
 
 
 def _statuses(given: str | None) -> frozenset[str]:

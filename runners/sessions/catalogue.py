@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memory.errors import MemoryFault
+from memory.errors import MemoryFault, NotStored, StoreBusy
 from memory.ports import ChunkStore
 from memory.store.address import Address
 from memory.store.postgres import session_names
@@ -38,7 +39,7 @@ class SessionEntry:
     question: str
     """The first."""
     bytes: int
-    """Of everything in its folder."""
+    """Of everything in its folder; in a database, what ``memory size`` says."""
     policy: str
     last_activity: float
     """Unix time, seconds; of a broken one, when its files were changed last."""
@@ -69,27 +70,60 @@ def session_folders(home: Path) -> list[Path]:
     )
 
 
-def catalogue(home: Path, database: Address | None = None) -> list[SessionEntry]:
-    """Every session below ``home``, and of ``database``, latest activity first; nothing that is wrong with one hides
-    the others. Raises StoreFault where the database cannot be reached."""
-    found = asyncio.run(_entries(home, database))
-    return sorted(found, key=lambda entry: (-entry.last_activity, entry.session))
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What sessions there are, latest activity first."""
+
+    sessions: tuple[SessionEntry, ...]
+    database: str = ""
+    """The database, where not all of it could be seen, without a password."""
+    problem: str = ""
+    """Why."""
 
 
-async def _entries(home: Path, database: Address | None) -> list[SessionEntry]:
-    folders = [SessionFolder(path) for path in session_folders(home)]
-    if database is not None:
-        folders += [in_database(home, database.of(name)) for name in await session_names(database)]
-    return [await entry_of(folder) for folder in folders]
+def catalogue(home: Path, database: Address | None = None) -> Catalogue:
+    """Every session below ``home``, and of ``database``; nothing that is wrong with one, or with the database, hides
+    the others."""
+    entries, problem = asyncio.run(_entries(home, database))
+    ordered = tuple(sorted(entries, key=lambda entry: (-entry.last_activity, entry.session)))
+    return Catalogue(ordered, database.database if database is not None and problem else "", problem)
+
+
+async def _entries(home: Path, database: Address | None) -> tuple[list[SessionEntry], str]:
+    entries = [await entry_of(SessionFolder(path)) for path in session_folders(home)]
+    if database is None:
+        return entries, ""
+    try:
+        for name in await session_names(database):
+            with contextlib.suppress(NotStored):  # removed meanwhile
+                entries.append(await _entry_there(in_database(home, database.of(name))))
+    except MemoryFault as fault:
+        return entries, " ".join(str(fault).split()) + (f" ({fault.hint})" if fault.hint else "")
+    return entries, ""
+
+
+async def _entry_there(folder: SessionFolder) -> SessionEntry:
+    """One session of a database. Raises StoreFault where the server is gone, NotStored."""
+    try:
+        async with await open_store(folder, create=False, read_only=True) as store:
+            return await _read(folder, store, (await store.sizes()).file, 0.0)
+    except NotStored:
+        raise
+    except MemoryFault as fault:
+        if fault.retryable and not isinstance(fault, StoreBusy):
+            raise
+        return _broken(folder, " ".join(str(fault).split()), 0, 0.0)
+    except (ValueError, KeyError, TypeError) as fault:
+        return _broken(folder, " ".join(str(fault).split()), 0, 0.0)
 
 
 async def entry_of(folder: SessionFolder) -> SessionEntry:
-    """One session in figures; never raises for what is in its folder."""
+    """One session on the disk in figures; never raises for what is in its folder."""
     try:
         size, changed = _size(folder.path)
     except OSError as fault:
         return _broken(folder, f"{fault.strerror or fault}", 0, 0.0)
-    if folder.address is None and not folder.store.is_file():
+    if not folder.store.is_file():
         return _broken(folder, f"there is no {STORE} in it", size, changed)
     try:
         async with await open_store(folder, create=False, read_only=True) as store:

@@ -150,6 +150,29 @@ def test_a_fork_goes_another_way_there(command: Command, corpus: Path, database:
     assert command("show", f"{database}#film").report == before
 
 
+def test_a_database_that_is_down_hides_no_file(
+    command: Command, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_session(command.home, "a")
+    down = f"postgresql://me:{CANARY}@127.0.0.1:1/x"
+    for arguments in ((), ("--at", down)):
+        if not arguments:
+            monkeypatch.setenv("LONGSTRIDE_STORE", down)
+        ended = command("sessions", "list", *arguments)
+        assert ended.code == 1 and "reached" in ended.error and "canary" not in ended.err
+        assert [one["session"] for one in ended.report["sessions"]] == ["a"]
+        (missing,) = ended.report["missing"]
+        assert missing["database"] == "postgresql://me@127.0.0.1:1/x" and "reached" in missing["problem"]
+        assert "1 sessions" in ended.out and "canary" not in f"{ended.out}{ended.report}"
+
+
+def test_one_figure_for_the_size_of_a_session(command: Command, database: str) -> None:
+    make_session(command.home, "a")
+    command("sessions", "push", "a", database, report=False)
+    listed = {one["folder"]: one["bytes"] for one in command("sessions", "list", "--at", database).report["sessions"]}
+    assert listed[f"{database}#a"] == command("memory", "size", f"{database}#a").report["file"] > 1_000
+
+
 def test_no_server_is_one_line(command: Command) -> None:
     pytest.importorskip("psycopg", reason="NO POSTGRES: psycopg is not installed")
     for arguments in (("show",), ("resume",), ("doctor", "--session")):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory.store.sqlite import SqliteStore
-from runners.sessions.catalogue import SessionEntry, catalogue
+from runners.sessions.catalogue import Catalogue, SessionEntry, catalogue
 from tests.memory.store.test_upgrade import STORES, unpacked
 from tests.runners.command import Command
 from tests.runners.sessions.made import QUESTIONS, START, make_session, steps
@@ -20,7 +20,7 @@ from tests.runners.sessions.made import QUESTIONS, START, make_session, steps
 
 def test_nothing(command: Command) -> None:
     ended = command("sessions", "list")
-    assert (ended.code, ended.report) == (0, {"sessions": []})
+    assert (ended.code, ended.report) == (0, {"sessions": [], "missing": []})
 
 
 def test_figures(command: Command) -> None:
@@ -41,12 +41,12 @@ def test_figures(command: Command) -> None:
 def test_a_held_session_is_running(command: Command) -> None:
     folder = make_session(command.home, "a")
 
-    async def held() -> list[SessionEntry]:
+    async def held() -> Catalogue:
         async with await SqliteStore.open(folder.store, create=False) as store:
             await store.claim("run")
             return await asyncio.to_thread(catalogue, command.home)
 
-    (entry,) = asyncio.run(held())
+    (entry,) = asyncio.run(held()).sessions
     assert entry.status == "running" and "held by process" in entry.problem
 
 
@@ -110,6 +110,6 @@ def test_listing_changes_no_byte(command: Command, packed: Path, tmp_path: Path)
     folder = make_session(command.home, "a")
     shutil.move(unpacked(packed, tmp_path), folder.store)
     before = {path: path.read_bytes() for path in folder.path.iterdir()}
-    (entry,) = catalogue(command.home)
+    (entry,) = catalogue(command.home).sessions
     assert (entry.steps, entry.status) == (12, "interrupted")
     assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
