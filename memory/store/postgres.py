@@ -110,8 +110,11 @@ class PostgresStore(SqlStore):
         self._database.unlock(cast(Link, connection))
 
     def _fence(self, connection: Connection) -> None:
-        # by the server: its answer need not be waited for
+        # by the server, as the next one: the answer need not be waited for
         connection.execute("SELECT longstride.fence(?, ?)", (self._token, self._database.number))
+
+    def _expect_next(self, connection: Connection, number: int) -> None:
+        connection.execute("SELECT longstride.expect_next(?, ?)", (number, self._database.number))
 
     async def _write(self, work: Callable[[Connection], T], name: str = "") -> T:
         token = self._token

@@ -24,7 +24,7 @@ LOCKS = 0x4C535452
 MAKING = LOCKS + 1
 """Class of the locks under which something is made that all sessions share."""
 NOT_TEXT = b"\xff"
-REMOVED, NOT_OWNED = "LS001", "LS002"
+REMOVED, NOT_OWNED, NOT_NEXT = "LS001", "LS002", "LS003"
 """SQLSTATEs of our own."""
 _BYTEA, _INT8, _FLOAT8, _INT8S = 17, 20, 701, 1016
 """Numbers of types."""
@@ -36,8 +36,9 @@ class NotOwner(StoreBusy):
 
 
 _FAULTS: Mapping[str, tuple[type[MemoryFault], str, str]] = {
-    REMOVED: (StoreFault, "the session was removed", ""),
-    NOT_OWNED: (NotOwner, "this process no longer owns the session", "resume the session"),
+    REMOVED: (StoreFault, "", ""),
+    NOT_OWNED: (NotOwner, "", "resume the session"),
+    NOT_NEXT: (StoreFault, "", ""),
     "23503": (NotStored, "a chunk that is referred to is not stored", ""),
     "53100": (StoreFull, "no room left on the server", "free some space, then resume: committed steps are safe"),
     "53300": (StoreBusy, "the server has no connection left", "raise its max_connections, or open fewer sessions"),
@@ -49,7 +50,7 @@ _FAULTS: Mapping[str, tuple[type[MemoryFault], str, str]] = {
     "XX001": (StoreCorrupt, "the database is damaged", "restore it from a copy"),
     "XX002": (StoreCorrupt, "an index of the database is damaged", "REINDEX it, or restore it from a copy"),
 }
-"""SQLSTATE -> what it is here."""
+"""SQLSTATE -> what it is here; without words of ours the server's are ours."""
 _REFUSED = {
     "FATAL: role ": "28000",
     "authentication failed": "28P01",
@@ -71,7 +72,7 @@ def driver() -> Any:
     return psycopg
 
 
-def fault_of(error: Exception, address: Address) -> MemoryFault:
+def fault_of(error: Any, address: Address) -> MemoryFault:
     """What psycopg raised, as one of ours."""
     text = " ".join(str(error).split())
     for secret in address.passwords:
@@ -79,7 +80,7 @@ def fault_of(error: Exception, address: Address) -> MemoryFault:
     state = getattr(error, "sqlstate", None) or next((code for said, code in _REFUSED.items() if said in text), "")
     if state in _FAULTS:
         kind, said, hint = _FAULTS[state]
-        return kind(f"{address}: {said}" + (f" ({text})" if state[:2] != "LS" else ""), hint=hint)
+        return kind(f"{address}: {said} ({text})" if said else error.diag.message_primary, hint=hint)
     if state[:2] == "28":
         return StoreFault(f"{address}: {text}", hint="check user and password (~/.pgpass or PGPASSWORD)")
     if isinstance(error, driver().OperationalError):

@@ -11,7 +11,7 @@ import time
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault, StoreTooNew
 from memory.store.migrations import Migration
-from memory.store.postgres_link import MAKING, NOT_OWNED, REMOVED, Link
+from memory.store.postgres_link import MAKING, NOT_NEXT, NOT_OWNED, REMOVED, Link
 
 CURRENT = "current_setting('longstride.session')::integer"
 TABLES: dict[str, str] = {
@@ -145,7 +145,15 @@ _M002 = (
     END $$""",
     f"""CREATE FUNCTION longstride.fence(mine bytea, number bigint) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
         IF mine IS DISTINCT FROM (SELECT token FROM longstride.owner WHERE session = number) THEN
-            RAISE EXCEPTION 'the session is not owned' USING ERRCODE = '{NOT_OWNED}';
+            RAISE EXCEPTION 'this process no longer owns the session' USING ERRCODE = '{NOT_OWNED}';
+        END IF;
+    END $$""",
+    f"""CREATE FUNCTION longstride.expect_next(next bigint, of bigint) RETURNS void LANGUAGE plpgsql AS $$ DECLARE
+        last bigint := (SELECT COALESCE(MAX(number), 0) FROM longstride.steps WHERE session = of);
+    BEGIN
+        IF next <> last + 1 THEN
+            RAISE EXCEPTION 'step % cannot follow step %: the next one is %', next, last, last + 1
+            USING ERRCODE = '{NOT_NEXT}';
         END IF;
     END $$""",
 )

@@ -60,6 +60,7 @@ class SqlStore(ABC):
         """Whether a write was tried, or the file was checked: then closing in order has something to say."""
         self._marked = False
         """Whether the mark of a session in use is known to be on the disk."""
+        self._encoders: dict[str, writes.Encoder] = {}
 
     # -- what databases differ in
 
@@ -84,6 +85,9 @@ class SqlStore(ABC):
 
     def _fence(self, connection: Connection) -> None:
         owner.fence(connection, self._token, self._lives(connection))
+
+    def _expect_next(self, connection: Connection, number: int) -> None:
+        writes.expect_next(connection, number)
 
     @abstractmethod
     async def schema(self) -> int:
@@ -187,13 +191,21 @@ class SqlStore(ABC):
     # -- steps and chunks
 
     async def begin_step(self, intent: Intent) -> None:
-        await self._write(lambda c: writes.begin_step(c, intent), "begin_step")
+        def work(connection: Connection) -> None:
+            self._expect_next(connection, intent.step.number)
+            writes.begin_step(connection, intent)
+
+        await self._write(work, "begin_step")
 
     async def pending_intent(self) -> Intent | None:
         return await self._read(reads.pending_intent)
 
     async def commit_step(self, chunk: Chunk, usage: Sequence[UsageRow] = ()) -> None:
-        await self._write(lambda c: writes.commit_step(c, chunk, usage), "commit_step")
+        def work(connection: Connection) -> None:
+            self._expect_next(connection, chunk.step.number)
+            writes.commit_step(connection, chunk, usage)
+
+        await self._write(work, "commit_step")
 
     async def last_step(self) -> int:
         return await self._read(reads.last_step)
@@ -228,7 +240,10 @@ class SqlStore(ABC):
 
     async def add_keys(self, rows: KeyRows) -> None:
         """Idempotent by (encoder, chunk): the first key stays. Raises NotStored for an unknown chunk."""
-        await self._write(lambda c: writes.add_keys(c, rows), "add_keys")
+        known = self._encoders.get(rows.encoder_id)
+        stored = await self._write(lambda c: writes.add_keys(c, rows, known), "add_keys")
+        if stored is not None:
+            self._encoders[rows.encoder_id] = stored
 
     async def keys(self, encoder_id: str, only: Sequence[int] | None = None) -> KeyRows:
         return await self._read(lambda c: reads.keys(c, encoder_id, only))

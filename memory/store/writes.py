@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,14 @@ from memory.records import Chunk, View
 from memory.store import codec, reads
 from memory.store.sql import LARGEST, Connection
 from memory.stored import Event, Intent, KeyRows, PlanRecord, Question, UsageRow
+
+
+class Encoder(NamedTuple):
+    """An encoder whose keys are stored: its number, and the dimension of the keys."""
+
+    number: int
+    dim: int
+
 
 _PUBLISHED = 7
 """Column of a row of ``views``."""
@@ -28,13 +37,11 @@ def add_question(connection: Connection, question: Question) -> None:
 
 
 def begin_step(connection: Connection, intent: Intent) -> None:
-    _expect_next(connection, intent.step.number)
     connection.execute("DELETE FROM intents WHERE step = ?", (intent.step.number,))
     _insert(connection, "intents", (intent.step.number, codec.intent_in(intent.step), intent.created))
 
 
 def commit_step(connection: Connection, chunk: Chunk, usage: Sequence[UsageRow]) -> None:
-    _expect_next(connection, chunk.step.number)
     _insert(connection, "steps", codec.step_in(chunk.step))
     _insert(connection, "chunks", codec.chunk_in(chunk))
     add_usage(connection, usage)
@@ -73,17 +80,19 @@ def publish_views(connection: Connection, step: int, up_to_chunk: int | None) ->
     return [codec.view_out(row) for row in rows]
 
 
-def add_keys(connection: Connection, rows: KeyRows) -> None:
+def add_keys(connection: Connection, rows: KeyRows, known: Encoder | None = None) -> Encoder | None:
+    """``known``: what was returned for this encoder before; asked for otherwise."""
     count, dim = rows.matrix.shape
     if not len(rows.numbers) == len(rows.published) == count:
         raise StoreFault("numbers, published and matrix of keys differ in length")
     if not count:
-        return
+        return known
     name = codec.text_in(rows.encoder_id)
-    found = connection.execute("SELECT number, dim FROM encoders WHERE id = ?", (name,)).fetchone()
-    encoder, known = found or (_new_encoder(connection, name, dim), dim)
-    if known != dim:
-        raise StoreFault(f"encoder {rows.encoder_id} gave keys of {known} dimensions before, {dim} now")
+    select = "SELECT number, dim FROM encoders WHERE id = ?"
+    found = known or connection.execute(select, (name,)).fetchone() or (_new_encoder(connection, name, dim), dim)
+    encoder, before = found
+    if before != dim:
+        raise StoreFault(f"encoder {rows.encoder_id} gave keys of {before} dimensions before, {dim} now")
     matrix = np.ascontiguousarray(rows.matrix, dtype="<f4")
     connection.executemany(
         "INSERT INTO keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -92,6 +101,7 @@ def add_keys(connection: Connection, rows: KeyRows) -> None:
             for number, published, row in zip(rows.numbers.tolist(), rows.published.tolist(), matrix, strict=True)
         ),
     )
+    return Encoder(encoder, before)
 
 
 def add_plan(connection: Connection, record: PlanRecord) -> None:
@@ -117,7 +127,8 @@ def add_event(connection: Connection, event: Event) -> None:
     connection.execute("INSERT INTO events (kind, created, body) VALUES (?, ?, ?)", codec.event_in(event))
 
 
-def _expect_next(connection: Connection, number: int) -> None:
+def expect_next(connection: Connection, number: int) -> None:
+    """Raises StoreFault unless ``number`` is that of the next step."""
     last = reads.last_step(connection)
     if number != last + 1:
         raise StoreFault(f"step {number} cannot follow step {last}: the next one is {last + 1}")
