@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from memory.errors import NotStored
+from memory.errors import NotStored, StoreFault
 from memory.store.address import Address, is_address
 from memory.store.sqlstore import SqlStore
 from runners.config import RunConfig
@@ -89,7 +89,9 @@ class Sessions:
         async with self._listing:
             self._next_list = None  # who asks from now on may have changed what this one does not see
             found = await asyncio.to_thread(catalogue, self._environment.home, self._database)
-        return [entry for entry in found if is_address(entry.folder) == (self._database is not None)]
+        if found.problem:
+            raise StoreFault(found.problem, retryable=True)
+        return [entry for entry in found.sessions if is_address(entry.folder) == (self._database is not None)]
 
     def _folder(self, name: str) -> SessionFolder:
         """The place of a session; one of a file is there. Raises NotStored."""

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memory.store.sqlite import SqliteStore
+from memory.store.address import Address
 from runners.service import stream
 from tests.runners.command import Command
 from tests.runners.service.serving import Running, running
@@ -19,9 +19,16 @@ from tests.runners.service.serving import Running, running
 FACT = "Invoice 4711-B was paid on 3 March 2025 by Ingrid Solvang."
 
 
+@pytest.fixture(params=["files", "database"])
+def database(request: pytest.FixtureRequest) -> Address | None:
+    """Where the sessions are; None: in files."""
+    made: Address | None = request.getfixturevalue("postgres").database() if request.param == "database" else None
+    return made
+
+
 @pytest.fixture
-def one(tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path, max_sessions=2) as service:
+def one(tmp_path: Path, database: Address | None) -> Iterator[Running]:
+    with running(tmp_path, max_sessions=2, database=database) as service:
         yield service
 
 
@@ -102,13 +109,13 @@ def test_who_is_far_behind_is_told_so(one: Running, monkeypatch: pytest.MonkeyPa
         assert resync["event"] == "resync" and resync["data"] == {"from": 2, "newest": 8}
 
 
-async def test_a_stream_pages_and_ends(tmp_path: Path, one: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_pages_and_ends(one: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "PAGE", 2)
     with httpx.Client(base_url=one.url, timeout=30) as http:
         await asyncio.to_thread(fill, http, "a", 5)
     closing = asyncio.Event()
     steps = []
-    async with await SqliteStore.open(tmp_path / "runs/a/session.sqlite", create=False, read_only=True) as store:
+    async with one.service.sessions.reading("a") as store:
         async for text in stream.events(store, 0, closing, poll_s=0.001):
             if "event: step" in text:
                 steps.append(int(text.split("\n")[0].removeprefix("id: ")))
@@ -117,8 +124,8 @@ async def test_a_stream_pages_and_ends(tmp_path: Path, one: Running, monkeypatch
     assert steps == [1, 2, 3, 4, 5]
 
 
-def test_streams_are_bounded_and_end_with_the_service(tmp_path: Path) -> None:
-    with running(tmp_path, max_streams=1) as one, httpx.Client(base_url=one.url, timeout=30) as http:
+def test_streams_are_bounded_and_end_with_the_service(tmp_path: Path, database: Address | None) -> None:
+    with running(tmp_path, max_streams=1, database=database) as one, httpx.Client(base_url=one.url, timeout=30) as http:
         fill(http, "a", 1)
         with http.stream("GET", "/v1/sessions/a/events") as answer:
             lines = answer.iter_lines()
@@ -129,10 +136,13 @@ def test_streams_are_bounded_and_end_with_the_service(tmp_path: Path) -> None:
             assert [line for line in lines if "event: step" in line] == [], "it ends, with nothing more to say"
 
 
-def test_a_run_of_the_agent_is_watched_and_not_written_to(tmp_path: Path, command: Command, corpus: Path) -> None:
-    ended = command("run", "Who directed The Salt Road?", "--corpus", str(corpus), "-q")
+def test_a_run_of_the_agent_is_watched_and_not_written_to(
+    command: Command, corpus: Path, database: Address | None
+) -> None:
+    out = ("--out", f"{database}#film") if database else ()
+    ended = command("run", "Who directed The Salt Road?", "--corpus", str(corpus), "-q", *out)
     assert ended.code == 0, ended.err
-    with running(command.home) as one, httpx.Client(base_url=one.url, timeout=30) as http:
+    with running(command.home, database=database) as one, httpx.Client(base_url=one.url, timeout=30) as http:
         (entry,) = http.get("/v1/sessions").json()
         name = entry["session"]
         assert entry["status"] == "completed" and http.get(f"/v1/sessions/{name}").json()["writable"] is False
@@ -141,10 +151,10 @@ def test_a_run_of_the_agent_is_watched_and_not_written_to(tmp_path: Path, comman
         assert {event["event"] for event in events} >= {"plan", "step"}
 
 
-def test_a_session_of_another_process_is_busy(tmp_path: Path) -> None:
-    with running(tmp_path) as one, httpx.Client(base_url=one.url, timeout=30) as http:
+def test_a_session_of_another_process_is_busy(tmp_path: Path, database: Address | None) -> None:
+    with running(tmp_path, database=database) as one, httpx.Client(base_url=one.url, timeout=30) as http:
         fill(http, "a", 2)
-        with running(tmp_path) as two:
+        with running(tmp_path, database=database) as two:
             answer = httpx.post(f"{two.url}/v1/sessions/a/ingest", json={"text": "x"}, timeout=30)
             assert answer.status_code == 409 and answer.json()["error"]["kind"] == "busy"
             assert httpx.get(f"{two.url}/v1/sessions/a/steps").json()[0]["step"] == 1
