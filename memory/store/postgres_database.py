@@ -125,7 +125,9 @@ class PostgresDatabase:
 
     def try_lock(self, link: Link) -> bool:
         """Take the session's lock for this connection, unless another one has it."""
-        (got,) = link.execute(f"SELECT pg_try_advisory_lock({LOCKS}, {self.number})").fetchone()
+        (got,) = link.execute(
+            "SELECT pg_try_advisory_lock(CAST(? AS integer), CAST(? AS integer))", (LOCKS, self.number)
+        ).fetchone()
         return bool(got)
 
     def unlock(self, link: Link) -> None:
@@ -147,8 +149,9 @@ class PostgresDatabase:
         """Whether any connection has the session's lock."""
         found = link.execute(
             "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2"
-            f" AND classid = {LOCKS} AND objid = {self.number}"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND classid = CAST(? AS oid) AND objid = CAST(? AS oid)"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            (LOCKS, self.number),
         )
         return found.fetchone() is not None
 
@@ -182,7 +185,7 @@ class PostgresDatabase:
                     self._point(name, "begun")
                     result = work(link)
                     if self._faults is not None:
-                        pipeline.rest()
+                        pipeline.fetch()
                         self._point(name, "written")
                     ending = True
                     end = pipeline.script("COMMIT")

@@ -12,8 +12,12 @@ import select
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
+Key: TypeAlias = tuple[str, tuple[int, ...]]
+"""A statement, and the types of its values."""
+KEPT = 200
+"""Prepared statements of a connection: more than the store has. Those that name a session come and go."""
 _PLACE = re.compile("%[s%]")
 
 
@@ -27,7 +31,9 @@ class Answer:
 
     def _told(self) -> Any:
         if self.result is None:
-            self._pipe.fetch(self)
+            self._pipe.fetch()
+        if self.result is None:
+            raise self._pipe.given_up()
         return self.result
 
     @property
@@ -56,7 +62,8 @@ class Prepared:
     """The statements that one connection has prepared, for the types of their values."""
 
     def __init__(self) -> None:
-        self.names: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self.names: dict[Key, bytes] = {}
+        """The latest used last."""
         self.numbers = count(1)
 
 
@@ -77,7 +84,7 @@ class Pipe:
         self._connection = connection.pgconn
         self._adapting = Transformer(connection)
         self._prepared = prepared
-        self._sent: deque[tuple[Answer, tuple[str, tuple[int, ...]] | None]] = deque()
+        self._sent: deque[tuple[Answer, Key | None]] = deque()
         """What is not answered yet, and what it prepares."""
         self._connection.enter_pipeline_mode()
 
@@ -86,29 +93,29 @@ class Pipe:
         adapting = self._adapting
         given = adapting.dump_sequence(values, [self._auto] * len(values))
         key = (text, tuple(adapting.types or ()))
-        name = self._prepared.names.get(key)
+        names = self._prepared.names
+        name = names.pop(key, None)
         if name is None:
-            name = self._prepared.names[key] = b"longstride_%d" % next(self._prepared.numbers)
+            name = b"longstride_%d" % next(self._prepared.numbers)
             self._connection.send_prepare(name, _numbered(text), key[1])
             self._sent.append((Answer(self), key))
+        names[key] = name
         self._connection.send_query_prepared(name, given, param_formats=adapting.formats, result_format=self._binary)
-        return self._put()
+        answer = self._put()
+        if len(names) > KEPT:
+            self.script(f"DEALLOCATE {names.pop(next(iter(names))).decode()}")
+        return answer
 
     def script(self, text: str) -> Answer:
         """Put down a statement that has no values and does not come again."""
         self._connection.send_query_params(text.encode(), None)
         return self._put()
 
-    def fetch(self, answer: Answer) -> None:
-        """Wait for one answer, and those before it."""
+    def fetch(self) -> None:
+        """Wait for the answers to everything so far."""
         self._connection.send_flush_request()
-        while answer.result is None:
+        while self._sent:
             self._take()
-
-    def rest(self) -> None:
-        """Wait for all answers."""
-        if self._sent:
-            self.fetch(self._sent[-1][0])
 
     def end(self) -> None:
         """Wait for everything, and leave the mode."""
@@ -129,6 +136,11 @@ class Pipe:
                 if not self._sent or self._connection.status:
                     raise
         self._connection.exit_pipeline_mode()
+
+    def given_up(self) -> Exception:
+        """What is raised where an answer is asked for that an earlier failure prevented."""
+        failure: Exception = self._errors.InterfaceError("an earlier statement failed")
+        return failure
 
     def rows(self, result: Any) -> list[Any]:
         """What a result holds, row by row."""
