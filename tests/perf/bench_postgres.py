@@ -23,6 +23,7 @@ import numpy as np
 
 from memory.records import SUMMARY_LEVELS, Usage
 from memory.store.address import Address, is_address, parse_address
+from memory.store.postgres_database import opened
 from memory.store.sqlstore import SqlStore
 from memory.stored import Intent, KeyRows, UsageRow
 from tests.memory.store.build import chunk, view
@@ -130,6 +131,16 @@ def compare(folder: Path, database: Address, processes: int, sessions: int, step
     return [measure(places[n % 2], processes, sessions, steps) for n in range(2 * rounds)]
 
 
+def size_of(database: Address) -> int:
+    """Bytes of our tables in a database, with their indexes."""
+    with opened(database) as link:
+        (size,) = link.execute(
+            "SELECT CAST(SUM(pg_total_relation_size(oid)) AS bigint) FROM pg_class"
+            " WHERE relnamespace = to_regnamespace('longstride') AND relkind = 'r'"
+        ).fetchone()
+    return int(size)
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--work"]:
         where, steps, *numbers = sys.argv[2:]
@@ -149,13 +160,17 @@ def main() -> None:
         with running(installed() or bundled(folder), folder) as server:
             files = folder / "files"
             files.mkdir()
-            rounds = compare(files, server.database(), given.processes, given.sessions, given.steps, given.rounds)
+            database = server.database()
+            rounds = compare(files, database, given.processes, given.sessions, given.steps, given.rounds)
+            stored = sum(path.stat().st_size for path in files.iterdir()), size_of(database)
     for place, one in enumerate(rounds):
         name = "PostgreSQL" if place % 2 else "SQLite"
         sys.stdout.write(
             f"{name:10} commit p50 {one.p50:7.2f} p95 {one.p95:7.2f} p99 {one.p99:7.2f} ms,"
             f" {one.steps_per_s:6.0f} steps/s, {one.lost} lost, {one.mixed} mixed\n"
         )
+    steps = given.sessions * given.steps * given.rounds
+    sys.stdout.write("KB a step: SQLite {:.1f}, PostgreSQL {:.1f}\n".format(*(size / steps / 1000 for size in stored)))
     ratio = statistics.median(b.p95 / a.p95 for a, b in zip(rounds[::2], rounds[1::2], strict=True))
     sys.stdout.write(f"p95 of a commit: {ratio:.2f} x SQLite's (median of {len(rounds) // 2} rounds)\n")
 
