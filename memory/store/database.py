@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from typing import TypeVar
 
 from memory.errors import NotStored, StoreCorrupt, StoreFault
 from memory.ports import Faults
+from memory.store.copies import Copies
 from memory.store.files import connect, create_file, expect_whole, make_durable, translated, uri_of, write_back
 from memory.store.migrations import MIGRATIONS, Migration, migrate, pending
 
@@ -43,7 +42,7 @@ class Database:
         self._source = path
         """What readers connect to: the file itself, or a private copy of one that lies where nothing can be written."""
         self._immutable = False
-        self._copies: tempfile.TemporaryDirectory[str] | None = None
+        self._copies: Copies | None = None
         self._read_only = read_only
         self._faults = faults
         self._busy_timeout_s = busy_timeout_s
@@ -135,13 +134,8 @@ class Database:
         return log.exists() and log.stat().st_size > 0
 
     def _copy(self) -> None:
-        self._copies = tempfile.TemporaryDirectory(prefix="longstride-read-")
-        copy = Path(self._copies.name) / self.path.name
-        for suffix in ("", "-wal", "-journal"):
-            part = self.path.with_name(self.path.name + suffix)
-            if part.exists():
-                shutil.copyfile(part, copy.with_name(copy.name + suffix))
-        self._source, self._immutable = copy, False
+        self._copies = Copies()
+        self._source, self._immutable = self._copies.of(self.path, ("-wal", "-journal")), False
 
     async def write(self, work: Callable[[sqlite3.Connection], T], name: str = "") -> T:
         """Run ``work`` in one durable transaction. Once called it runs to its end, even if the caller is cancelled.
@@ -222,7 +216,7 @@ class Database:
                 connection.close()
         copies, self._copies = self._copies, None
         if copies is not None:
-            copies.cleanup()
+            copies.close()
 
     def _ensure_open(self) -> None:
         if self._closed:

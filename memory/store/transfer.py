@@ -56,8 +56,8 @@ def _push(connection: sqlite3.Connection, address: Address, files: Files) -> boo
             _expect_equal(connection, link, str(address))
             return False
         link.script(f"SET LOCAL longstride.session = '{number}'")
-        for table, columns in _tables(connection):
-            write_rows(link, table, columns, connection.execute(_select(table, columns)))
+        for table, columns in tables(connection):
+            write_rows(link, table, columns, connection.execute(selection(table, columns)))
         link.executemany("INSERT INTO longstride.files (path, body) VALUES (?, ?)", files)
         link.script("COMMIT")
     return True
@@ -88,9 +88,9 @@ def _pull(link: Link, target: Path) -> tuple[bool, dict[str, bytes]]:
 
 def _fill(connection: sqlite3.Connection, link: Link) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    for table, columns in _tables(connection):
+    for table, columns in tables(connection):
         into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        connection.executemany(into, read_rows(link, _select(table, columns)))
+        connection.executemany(into, read_rows(link, selection(table, columns)))
     connection.execute("COMMIT")
 
 
@@ -110,14 +110,15 @@ def read_rows(link: Link, select: str) -> Iterator[tuple[Any, ...]]:
         yield from copy.rows()
 
 
-def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every table with its columns."""
+def tables(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every table that is copied, with its columns."""
     for table in TABLES:
         if table not in LEFT:
             yield table, columns_of(connection, table)
 
 
-def _select(table: str, columns: Sequence[str]) -> str:
+def selection(table: str, columns: Sequence[str]) -> str:
+    """What of a table is copied, in order."""
     order = ORDER.get(table) or ("id" if table in NUMBERED else columns[0])
     only = f" WHERE key <> '{CLEAN}'" if table == "meta" else ""
     return f"SELECT {', '.join(columns)} FROM {table}{only} ORDER BY {order}"
@@ -128,8 +129,8 @@ def _expect_equal(connection: sqlite3.Connection, link: Link, where: str) -> Non
     differing = StoreFault(f"another session is there already: {where}", hint="give the copy another name")
     if reads.last_step(link) != reads.last_step(connection):
         raise differing
-    for table, columns in _tables(connection):
-        here = connection.execute(_select(table, columns))
-        for one, other in zip_longest(here, read_rows(link, _select(table, columns))):
+    for table, columns in tables(connection):
+        here = connection.execute(selection(table, columns))
+        for one, other in zip_longest(here, read_rows(link, selection(table, columns))):
             if one != other:
                 raise differing

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from memory.store.postgres import PostgresStore
 from memory.store.redacted import copy_redacted
-from memory.store.transfer import pull
 from runners.errors import UsageFault
 from runners.folders import STORE, SessionFolder
 from runners.redact import Redactor
@@ -42,14 +42,15 @@ def export(folder: SessionFolder, form: Format, out: str | None, redact: Redacto
 
 
 def _write_whole(folder: SessionFolder, form: Format, path: Path, redact: Redactor) -> None:
-    for left in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.part"):  # of an export that was killed
-        left.unlink(missing_ok=True)
+    for ending in ("part", "part-store*"):  # of an export that was killed
+        for left in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.{ending}"):
+            left.unlink(missing_ok=True)
     handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:
         if form == "tar":
             with os.fdopen(handle, "wb") as file:
-                _write_tar(folder, file, redact)
+                _write_tar(folder, file, part.with_name(f"{part.name}-store"), redact)
                 file.flush()
                 os.fsync(file.fileno())
         else:
@@ -74,26 +75,36 @@ async def _write_text(folder: SessionFolder, form: Format, redact: Redactor, out
             out.write(piece)
 
 
-def _write_tar(folder: SessionFolder, file: BinaryIO, redact: Redactor) -> None:
-    """The folder as plain tar: the store as of one moment, and every other regular file; no links are followed."""
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        store = Path(scratch) / STORE
-        source = folder.store
-        if folder.address is not None:
-            source = Path(scratch) / "pulled"
-            asyncio.run(pull(folder.address, source))
-        copy_redacted(source, store, redact)
-        with store.open("rb") as copied:
-            _add(tar, f"{folder.name}/{STORE}", store.stat().st_size, copied, source)
-        for path in sorted(folder.path.rglob("*")):
-            if path.is_symlink() or not path.is_file() or path.name.startswith(STORE):
-                continue
-            name = redact(path.relative_to(folder.path).as_posix())
-            data = redact.data(path.read_bytes())
-            _add(tar, f"{folder.name}/{name}", len(data), io.BytesIO(data), path)
+def _write_tar(folder: SessionFolder, file: BinaryIO, copy: Path, redact: Redactor) -> None:
+    """The folder as plain tar: the store as of one moment, and every other regular file; no links are followed.
+    ``copy``: where the store may stand meanwhile, redacted."""
+    try:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            stored = asyncio.run(_copy_store(folder, copy, redact))
+            with copy.open("rb") as copied:
+                written = copy if folder.address is not None else folder.store
+                _add(tar, f"{folder.name}/{STORE}", copy.stat().st_size, copied, written)
+            for path in sorted(folder.path.rglob("*")):
+                if path.is_symlink() or not path.is_file() or path.name.startswith(STORE):
+                    continue
+                _add_file(tar, folder.name, path.relative_to(folder.path).as_posix(), path.read_bytes(), path, redact)
+            for name, body in stored.items():
+                if not (folder.workspace / name).is_file():  # one of this machine is newer
+                    _add_file(tar, folder.name, f"{folder.workspace.name}/{name}", body, copy, redact)
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+async def _copy_store(folder: SessionFolder, copy: Path, redact: Redactor) -> dict[str, bytes]:
+    """Copy the store; returns the files that a database has besides."""
+    async with await open_store(folder, create=False, read_only=True) as store:
+        await copy_redacted(store, copy, redact)
+        return await store.files() if isinstance(store, PostgresStore) else {}
+
+
+def _add_file(tar: tarfile.TarFile, folder: str, name: str, body: bytes, source: Path, redact: Redactor) -> None:
+    data = redact.data(body)
+    _add(tar, f"{folder}/{redact(name)}", len(data), io.BytesIO(data), source)
 
 
 def _add(tar: tarfile.TarFile, name: str, size: int, data: BinaryIO, source: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_copy_that_has_nothing_to_hide_is_equal(one, two):
 
     async def read(store):
         target = store.path.with_name("copy.db")
-        changed = copy_redacted(store.path, target, lambda text: text)
+        changed = await copy_redacted(store, target, lambda text: text)
         async with await SqliteStore.open(target, create=False) as copied:
             return changed, await copied.chunks([1, 2]), await copied.facts() == await store.facts()
 

@@ -20,7 +20,7 @@ from memory.store.postgres import PostgresStore, session_names
 from memory.store.postgres_database import opened
 from memory.store.postgres_schema import MIGRATIONS, TABLES, applied, prepare
 from memory.store.sqlite import SqliteStore
-from memory.store.transfer import LEFT, _tables, pull, push
+from memory.store.transfer import LEFT, pull, push, tables
 from memory.stored import Event, Intent, UsageRow
 from tests.memory.sessions import open_memory, page, visit_step
 from tests.memory.store import build, strategies
@@ -61,7 +61,7 @@ def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """Every row of a store, with the types of its cells, and its number where it has one."""
     with closing(sqlite3.connect(path)) as connection:
         found = {}
-        for table, columns in _tables(connection):
+        for table, columns in tables(connection):
             number = "rowid, " if table in ("usage", "events") else ""
             types = "".join(f", typeof({column})" for column in columns)
             only = " WHERE key != 'store.clean'" if table == "meta" else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from runners.folders import SessionFolder, new_folder
 from runners.redact import MASK, Redactor
 from runners.sessions.transfer import pull_session
 from runners.stores import find_session, knowing, new_session
+from tests.memory.store.test_transfer import rows
 from tests.runners.command import Command
 from tests.runners.sessions.made import make_session
 from tests.runners.test_cli_run import QUESTION, SHORT
@@ -102,7 +104,13 @@ def test_there_and_back_exports_the_same_bytes(command: Command, database: str, 
     assert Path("there.jsonl").read_bytes() == Path("before.jsonl").read_bytes()
     assert Path("copy/a/files/deep/plot.png").read_bytes() == b"\x89PNG\0\xff"
     assert "policy" in Path("copy/a/config.yaml").read_text()
-    assert command("sessions", "export", f"{database}#a", "--format", "tar", "--out", "a.tar", report=False).code == 0
+    for source, name in ((f"{database}#a", "there"), ("a", "here")):
+        ended = command("sessions", "export", source, "--format", "tar", "--out", f"{name}.tar", report=False)
+        assert ended.code == 0, ended.err
+        with tarfile.open(f"{name}.tar") as tar:
+            tar.extractall(tmp_path / name, filter="data")
+        assert (tmp_path / name / "a" / "files" / "deep" / "plot.png").read_bytes() == b"\x89PNG\0\xff"
+    assert rows(tmp_path / "there" / "a" / "session.sqlite") == rows(tmp_path / "here" / "a" / "session.sqlite")
     gone = command("sessions", "pull", f"{database}#none", report=False)
     assert gone.code == 2
     assert not (command.home / "runs" / "none").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +14,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory.records import Observation, Step, ToolCall
+from memory.records import Chunk, Observation, Step, ToolCall
 from memory.store.sqlite import SqliteStore
 from runners.environment import Secret
 from runners.folders import SessionFolder, find_folder
 from runners.redact import Redactor
 from runners.replay.readers.files import read_files
 from runners.sessions.content import read_head, read_steps
+from runners.sessions.export import export
 from runners.sessions.formats import SUFFIXES, WRITERS
 from tests.memory.sessions import open_memory, page, visit_step
+from tests.memory.store.test_upgrade import STORES, unpacked
 from tests.runners.command import Command
 from tests.runners.sessions.made import QUESTIONS, make_session, steps
 
@@ -180,6 +183,46 @@ def test_no_secret_leaves(command: Command, monkeypatch: pytest.MonkeyPatch, for
                 assert "s3cr3t" not in repr(chunks) and SHAPED not in repr(chunks) and "***" in repr(chunks)
 
         asyncio.run(whole())
+
+
+def test_at_no_moment_the_disk_has_more_of_a_secret(command: Command, tmp_path: Path) -> None:
+    """Wherever an export to tar is killed, what it leaves beside its target holds none; and the next one takes it
+    away."""
+    made = [replace(step, thought=f"{SHAPED} {number} " * 300) for number, step in enumerate(leaky() * 20, start=1)]
+    folder = make_session(command.home, "a", [replace(step, number=at) for at, step in enumerate(made, start=1)])
+    assert SHAPED.encode() in folder.store.read_bytes()
+    seen: set[str] = set()
+
+    class Watching(Redactor):
+        def __call__(self, text: str) -> str:
+            for path in out.iterdir():
+                seen.add(path.name)
+                assert SHAPED.encode() not in path.read_bytes()
+            return super().__call__(text)
+
+    out = tmp_path / "out"
+    out.mkdir()
+    left = [out / f".a.tar.0123.{ending}" for ending in ("part", "part-store", "part-store.89ab.new-wal")]
+    for path in left:
+        path.write_bytes(b"of one that was killed")
+    export(folder, "tar", str(out / "a.tar"), Watching([], shapes=True))
+    assert any(".part-store" in name for name in seen)
+    assert [path.name for path in out.iterdir()] == ["a.tar"]
+
+
+@pytest.mark.parametrize("packed", STORES, ids=lambda store: store.name)
+def test_a_store_of_an_older_schema_is_exported_whole(command: Command, packed: Path, tmp_path: Path) -> None:
+    folder = make_session(command.home, "a")
+    shutil.move(unpacked(packed, tmp_path), folder.store)
+    with tarfile.open(exported(command, "tar")) as tar:
+        tar.extractall(tmp_path / "out", filter="data")
+
+    async def chunks(path: Path) -> list[Chunk]:
+        async with await SqliteStore.open(path, create=False, read_only=True) as store:
+            assert [finding for finding in await store.verify() if finding.problems] == []
+            return await store.chunks(range(1, await store.last_step() + 1))
+
+    assert asyncio.run(chunks(tmp_path / "out" / "a" / "session.sqlite")) == asyncio.run(chunks(folder.store))
 
 
 def test_nothing_is_overwritten_and_nothing_half_is_left(command: Command) -> None:
