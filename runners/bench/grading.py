@@ -20,7 +20,7 @@ from runners.errors import UsageFault
 from runners.scoring.judge import Judge, Judged
 
 Again: TypeAlias = Literal["ungraded", "all"]
-NO_ANSWER, BY_RULE = "no answer", "by rule"
+NO_ANSWER, BY_RULE, HIDDEN = "no answer", "by rule", "the split keeps its answers to itself"
 
 
 @dataclass(slots=True)
@@ -34,6 +34,8 @@ class Graded:
     """Trials that the judge was asked about this time."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Why trials are ungraded."""
+    failed: int = 0
+    """Trials that could not be graded this time: the judge failed, or left its verdict open. An old grade stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ async def _judged(
             sealer = Sealer.of(tasks[row.task], job.dataset, private=job.benchmark.private)
             scores.append(sealer.sealed_grade(row))
             graded.asked += row.reason not in (NO_ANSWER, BY_RULE)
+            graded.failed += row.grade == "ungraded" and row.reason != HIDDEN
             if job.told is not None:
                 job.told(graded, len(todo))
     for trial in rows:
@@ -159,7 +162,7 @@ async def _ask(job: GradeJob, judge: Judge, task: Task, row: TrialRow) -> Judged
     form = job.benchmark.judge
     assert form is not None
     if not task.golds:
-        return Judged("ungraded", reason="the split keeps its answers to itself")
+        return Judged("ungraded", reason=HIDDEN)
     decided = form.decides(task, row.answer)
     if decided is not None:
         return Judged("correct" if decided else "incorrect", reason=BY_RULE)

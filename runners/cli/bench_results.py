@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from runners.cli.exits import FAILED
 from runners.cli.options import JsonFile, LogLevel, spread
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def score(
     log_level: LogLevel = "warning",
 ) -> None:
     """Score a run by the official rule and, with --judge, by a model. What the judge could not grade stays ungraded,
-    counts as wrong, and is asked again by the same command."""
+    counts as wrong, and is asked again by the same command; the exit code is 1 while there is any."""
     import asyncio
 
     from agent.backbones.factory import make_backbone
@@ -93,6 +94,7 @@ def score(
                 "grades": dict(graded.grades),
                 "asked": graded.asked,
                 "reasons": dict(graded.reasons),
+                "failed": graded.failed,
             },
             json_file,
         )
@@ -102,6 +104,12 @@ def score(
         typer.echo(f"{graded.official} of {graded.trials} trials scored by the rule{judged}")
         for reason, count in graded.reasons.most_common(3):
             typer.echo(f"ungraded, {count}: {reason}")
+    if graded.failed:
+        typer.echo(
+            f"longstride: {graded.failed} of {graded.trials} trials could not be graded; the same command asks again",
+            err=True,
+        )
+        raise typer.Exit(FAILED)
 
 
 @dataclass(frozen=True, slots=True)

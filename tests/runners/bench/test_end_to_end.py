@@ -107,7 +107,8 @@ def test_browsecomp_judged_graded_again_and_reported(
     assert [row["visited"] for row in rows] == [[], [], [], []]
 
     dead = command("bench", "score", str(out), "--judge", str(made.backbone(tmp_path, "http://127.0.0.1:9")))
-    assert (dead.code, dead.report["grades"]) == (0, {"ungraded": 4})
+    assert (dead.code, dead.report["grades"], dead.report["failed"]) == (1, {"ungraded": 4}, 4)
+    assert dead.error == "longstride: 4 of 4 trials could not be graded; the same command asks again"
     assert any("Unavailable" in reason for reason in dead.report["reasons"])
     before = command("bench", "report", str(out)).report
     assert before["deciding"] == "judge"
@@ -118,9 +119,12 @@ def test_browsecomp_judged_graded_again_and_reported(
         judge = made.backbone(tmp_path, server.url)
         again = command("bench", "score", str(out), "--judge", str(judge))
         assert again.report["grades"] == {"correct": 2, "incorrect": 2}
-        assert again.report["asked"] == 4
+        assert (again.code, again.report["asked"], again.report["failed"]) == (0, 4, 0)
         assert command("bench", "score", str(out), "--judge", str(judge)).report["asked"] == 0
         assert command("bench", "score", str(out), "--judge", str(judge), "--again", "all").report["asked"] == 4
+    gone = command("bench", "score", str(out), "--judge", str(judge), "--again", "all")
+    assert (gone.code, gone.report["failed"]) == (1, 4)
+    assert gone.report["grades"] == {"correct": 2, "incorrect": 2}  # what was graded stays
     report = command("bench", "report", str(out), "--markdown", str(tmp_path / "r.md")).report
     scores = {(s["measure"], s["stratum"]): s["value"] for s in report["scores"]}
     assert scores["judge", "all"] == scores["exact_match", "all"] == scores["judge", "Art"] == 0.5
