@@ -14,12 +14,13 @@ from typing import Literal, TypeAlias
 
 from memory.records import JsonValue, Observation, Source, Step, ToolCall
 from memory.stored import Question
+from runners.bench.places import safe, trial_path
 from runners.bench.render import write
 from runners.bench.rows import RunPlan, TrialRow
 from runners.bench.secrecy import Sealer, expect_no_leak
 from runners.bench.tally import Tally
 from runners.bench.tasks import Task
-from runners.bench.trajectories import safe, steps_of, trial_path
+from runners.bench.trajectories import Trails
 from runners.redact import Redactor
 from runners.sessions.content import Head, redacted_step
 from runners.sessions.formats import WRITERS
@@ -41,14 +42,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class ExportJob:
-    """One export of a run in ``out`` to ``to``."""
+    """One export of a run to ``to``."""
 
-    out: Path
     to: Path
     tally: Tally
     plan: RunPlan
     redact: Redactor
-    sessions: Path | None = None
+    trails: Trails
 
 
 def export(job: ExportJob, form: Format) -> list[Path]:
@@ -125,7 +125,7 @@ def _told(job: ExportJob, label: str) -> Iterator[Told]:
             continue
         task = tasks[row.task]
         sealer = Sealer.of(task, job.tally.dataset, private=job.tally.benchmark.private)
-        steps = steps_of(job.out, job.plan, row.key, sealer, job.sessions)
+        steps = job.trails.steps(row, sealer)
         clean = (redacted_step(replace(step, task=1), job.redact) for step in steps)
         grade = trials.grades[row.key].grade if row.key in trials.grades else ""
         yield Told(

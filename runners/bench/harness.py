@@ -8,8 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from memory.store.address import Address
 from runners.bench.crew import Sign
 from runners.bench.executors import Executor
+from runners.bench.places import Sessions, Shelf, new_run, settled
 from runners.bench.results import Results
 from runners.bench.rows import RunPlan, TrialKey, TrialRow
 from runners.bench.secrecy import (
@@ -21,10 +23,12 @@ from runners.bench.secrecy import (
 )
 from runners.bench.standing import NO_LIMITS, Progress, RunLimits, Standing
 from runners.bench.tasks import Answered, Benchmark, Dataset
-from runners.bench.trajectories import keep_trajectory, trial_path
+from runners.bench.trajectories import keep_trajectory
 from runners.bench.trial import Trial
 from runners.environment import Environment
 from runners.errors import UsageFault
+from runners.folders import SessionFolder
+from runners.stores import knowing
 
 IN_A_ROW = 5
 """Trials that end one after another without a result, after which the run stops: what fails them will not go away."""
@@ -40,8 +44,8 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run: where, of what, by whom. ``sessions``: kept there, also those of a private set; None: beside the
-    results, or for a private set in memory until their result is written."""
+    """One run: where, of what, by whom. ``sessions``: kept in that folder or database, also those of a private set;
+    None: beside the results, or for a private set in memory until their result is written."""
 
     out: Path
     plan: RunPlan
@@ -49,7 +53,7 @@ class Job:
     dataset: Dataset
     environment: Environment
     limits: RunLimits = NO_LIMITS
-    sessions: Path | None = None
+    sessions: Sessions | None = None
     told: Callable[[Progress], None] | None = None
 
     @property
@@ -63,21 +67,46 @@ async def run(job: Job, executor: Executor) -> Ran:
 
     Interrupted at any time, the same call goes on: finished trials are not run again, others from their last step.
     """
-    place = private_folder(job.out, job.plan.shard) if job.volatile else job.sessions or job.out / "sessions"
-    environment = private_environment(job.environment, place) if job.volatile else job.environment
     results = Results(job.out, job.plan)
     try:
         todo = [key for key in job.plan.trial_keys() if not results.finished(key)]
-        if todo:
-            await _index(job, environment)
-        ran = await _run(job, executor, results, _trials(job, todo, place), environment)
+        trials, environment = await _prepared(job, results, todo) if todo else ([], job.environment)
+        ran = await _run(job, executor, results, trials, environment)
         if job.volatile and all(map(results.finished, job.plan.trial_keys())):
-            discard(place)
+            discard(private_folder(job.out, job.plan.shard))
     finally:
         results.close()
     if job.benchmark.private:
         expect_no_leak([job.out], job.dataset.tasks)
     return ran
+
+
+async def _prepared(job: Job, results: Results, todo: Sequence[TrialKey]) -> tuple[list[Trial], Environment]:
+    """The trials, and what they run under."""
+    shelf = await _shelf(job, results)
+    environment = job.environment
+    if shelf.database is not None:
+        environment = knowing(environment, SessionFolder(shelf.folder, shelf.database))
+    elif job.volatile:
+        environment = private_environment(environment, shelf.folder)
+    await _index(job, environment)
+    return _trials(job, todo, shelf), environment
+
+
+async def _shelf(job: Job, results: Results) -> Shelf:
+    """Raises UsageFault where sessions of this run are in a database that is not named, StoreFault for one that cannot
+    be reached."""
+    kept = results.kept()
+    if isinstance(job.sessions, Address):
+        address, _ = await asyncio.to_thread(settled, job.sessions)
+        run_name = results.keep_in(job.sessions.database, new_run()).run
+        return Shelf.in_database(job.environment.home, address, run_name)
+    if job.sessions is None and kept is not None:
+        raise UsageFault(
+            f"sessions of this run are in {kept.database}",
+            hint=f"go on there: --sessions {kept.database}, or name a folder, where unfinished trials begin anew",
+        )
+    return Shelf(private_folder(job.out, job.plan.shard) if job.volatile else job.sessions or job.out / "sessions")
 
 
 async def _index(job: Job, environment: Environment) -> None:
@@ -158,7 +187,7 @@ def _stop(row: TrialRow, failed: int) -> str:
     return f"{failed} trials in a row gave no result ({row.status})" if failed >= IN_A_ROW else ""
 
 
-def _trials(job: Job, keys: Sequence[TrialKey], place: Path) -> list[Trial]:
+def _trials(job: Job, keys: Sequence[TrialKey], shelf: Shelf) -> list[Trial]:
     tasks = {task.id: task for task in job.dataset.tasks}
     configs = {variant.label: variant.tree() for variant in job.plan.variants}
     corpus = job.plan.corpus or job.dataset.corpus
@@ -167,9 +196,11 @@ def _trials(job: Job, keys: Sequence[TrialKey], place: Path) -> list[Trial]:
             key,
             tasks[key.task].prompt,
             configs[key.policy],
-            str(place / trial_path(key)),
+            str(place.path),
             tasks[key.task].files,
             corpus,
+            place.address,
+            job.benchmark.private,
         )
-        for key in keys
+        for key, place in ((key, shelf.of(key)) for key in keys)
     ]

@@ -7,11 +7,10 @@ import io
 import logging
 import os
 import platform
-import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, redirect_stdout
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -19,18 +18,17 @@ from typing import Any
 
 from memory.records import JsonValue
 from runners.bench.crew import Placement, Sign, WorkerDied, work_off
+from runners.bench.landmarks import Landmark, landmark
 from runners.bench.rows import TrialRow
 from runners.bench.trial import Pulse, Tell, Trial, run_trial
 from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.logs import setup_logging
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 """How long a worker waits for a session that another process still holds: that of a driver that was killed, which Ray
-is about to end."""
+is about to end, or of a machine that is gone, which a database notices after a minute."""
 AGAIN_S = 0.5
-MARK_S = 3600.0
-"""Age from which a mark is taken for one that nobody looks for any more: each is renewed just before it is."""
 TOKEN = "RAY_AUTH_TOKEN"
 RECIPE = "docs/cluster.md says how a cluster is started"
 _log = logging.getLogger(__name__)
@@ -47,7 +45,7 @@ class Cluster:
 
 
 class RayExecutor:
-    """Every worker has to see the sessions, the data and the corpus under the same paths: the first is checked. A
+    """Every worker has to reach the sessions, and see data and corpus under the same paths: the first is checked. A
     worker that dies costs nothing but time: its trial is taken up again from its last whole step."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -61,7 +59,7 @@ class RayExecutor:
             return
         self._start(environment)
         try:
-            with marked(trials) as mark, redirect_stdout(_Said()):
+            with landmark(trials) as mark, redirect_stdout(_Said()):
                 crew = [RayWorker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
                 async with aclosing(work_off(crew, Placement(trials, len(crew)))) as signs:  # type: ignore[type-var]
                     async for sign in signs:
@@ -90,21 +88,6 @@ class RayExecutor:
             raise UsageFault(f"Ray at {where}: {fault}", hint=RECIPE) from fault
 
 
-@contextmanager
-def marked(trials: Sequence[Trial]) -> Iterator[Path]:
-    """A file beside the sessions, by which a worker knows that it sees them."""
-    above = Path(os.path.commonpath([Path(trial.folder).absolute().parent for trial in trials]))
-    mark = above / f".cluster-{secrets.token_hex(8)}"
-    above.mkdir(parents=True, exist_ok=True)
-    for left in above.glob(".cluster-*"):  # by drivers that were killed
-        if time.time() - left.stat().st_mtime > MARK_S:
-            left.unlink(missing_ok=True)
-    try:
-        yield mark
-    finally:
-        mark.unlink(missing_ok=True)
-
-
 class _Said(io.TextIOBase):
     """What Ray prints, pages of it when a worker dies, goes to the log: standard output is the report's."""
 
@@ -117,7 +100,7 @@ class _Said(io.TextIOBase):
 class RayWorker:
     """The driver's end of a worker: an actor, and a new one when that has died."""
 
-    def __init__(self, ray: Any, number: int, environment: Environment, mark: Path) -> None:
+    def __init__(self, ray: Any, number: int, environment: Environment, mark: Landmark) -> None:
         self._ray, self._number, self._environment, self._mark = ray, number, environment, mark
         self._actor: Any = None
         self.name = f"?/{number + 1}"
@@ -125,18 +108,15 @@ class RayWorker:
     async def join(self) -> None:
         """Raises WorkerDied, and UsageFault where a machine lacks what a run needs."""
         self._actor = self._begin()
-        await asyncio.to_thread(self._mark.touch)
+        await asyncio.to_thread(self._mark.show)
         try:
-            hello: Hello = await self._actor.hello.remote(str(self._mark))
+            hello: Hello = await self._actor.hello.remote(self._mark)
         except self._ray.exceptions.RuntimeEnvSetupError as fault:
             raise UsageFault(f"the runtime environment cannot be set up: {_reason(fault)}") from fault
         except self._ray.exceptions.RayError as fault:
             raise WorkerDied(_reason(fault)) from fault
-        if not hello.sees:
-            raise UsageFault(
-                f"the worker on {hello.host} does not see {self._mark.parent}",
-                hint="share the folder under the same path on every machine, or name one that is: --out, --sessions",
-            )
+        if hello.missing:
+            raise UsageFault(f"the worker on {hello.host} {hello.missing}", hint=self._mark.hint)
         if hello.versions != versions():
             raise UsageFault(
                 f"on {hello.host} there is {' and '.join(hello.versions)}, here {' and '.join(versions())}",
@@ -181,10 +161,10 @@ def places_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a worker says of itself. ``sees``: whether it sees the sessions' folder."""
+    """What a worker says of itself. ``missing``: what is wrong with its way to the sessions; empty for nothing."""
 
     host: str
-    sees: bool
+    missing: str
     versions: tuple[str, ...]
 
 
@@ -194,8 +174,8 @@ class Remote:
     def __init__(self) -> None:
         self._logging = False
 
-    async def hello(self, mark: str) -> Hello:
-        return Hello(socket.gethostname(), await asyncio.to_thread(Path(mark).exists), versions())
+    async def hello(self, mark: Landmark) -> Hello:
+        return Hello(socket.gethostname(), await asyncio.to_thread(mark.missing), versions())
 
     async def run(self, trial: Trial, environment: Environment) -> AsyncIterator[Pulse | TrialRow]:
         """What there is to tell of a trial, its row last. Raises what `run_trial` raises."""

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from memory.records import JsonValue
 from runners.bench.journal import Journal, read_journal
-from runners.bench.rows import RunPlan, TrialKey, TrialRow, difference
+from runners.bench.rows import Kept, RunPlan, TrialKey, TrialRow, difference
 from runners.errors import UsageFault
 
 FORMAT = "longstride-bench-1"
@@ -29,6 +29,8 @@ class Recorded:
     plans: tuple[RunPlan, ...]
     rows: Mapping[TrialKey, TrialRow]
     """The last of each key."""
+    kept: tuple[Kept, ...] = ()
+    """Databases that hold sessions of it, the last one last."""
 
     @property
     def plan(self) -> RunPlan:
@@ -47,6 +49,11 @@ class Recorded:
 @cache
 def _plans() -> TypeAdapter[RunPlan]:
     return TypeAdapter(RunPlan)
+
+
+@cache
+def _kept() -> TypeAdapter[Kept]:
+    return TypeAdapter(Kept)
 
 
 @cache
@@ -71,6 +78,7 @@ def read_results(paths: Sequence[Path]) -> Recorded:
     """Results of one run from all its files. Raises UsageFault for files that do not belong together."""
     plans: list[RunPlan] = []
     rows: dict[TrialKey, TrialRow] = {}
+    kept: list[Kept] = []
     for path in paths:
         for number, value in read_journal(path):
             where = f"{path}:{number}"
@@ -83,11 +91,13 @@ def read_results(paths: Sequence[Path]) -> Recorded:
                 row = validated(_rows(), value, where)
                 if row.key not in rows or not rows[row.key].finished:
                     rows[row.key] = row
+            elif value.get("kind") == "sessions":
+                kept.append(validated(_kept(), value, where))
             else:
                 raise UsageFault(f"{where}: neither a plan nor a result")
     if not plans:
         raise UsageFault(f"{', '.join(map(str, paths))}: no plan in it", hint="start it with `bench run`")
-    return Recorded(tuple(plans), rows)
+    return Recorded(tuple(plans), rows, tuple(kept))
 
 
 def check_same(plans: Sequence[RunPlan], new: RunPlan, where: str) -> None:
@@ -133,6 +143,20 @@ class Results:
         self._rows = dict(recorded.rows)
         if not recorded.plans or plan not in recorded.plans:
             self._journal.append({"kind": "plan", "format": FORMAT, **asdict(plan)})
+
+    def kept(self) -> Kept | None:
+        """The database that this file's sessions were last kept in; None where none was named."""
+        found = read_results([self._journal.path]).kept
+        return found[-1] if found else None
+
+    def keep_in(self, database: str, run: str) -> Kept:
+        """Write down that sessions are kept there; ``run`` is their name unless they have one. ``database``: its
+        address without a password."""
+        before = self.kept()
+        kept = Kept(before.run if before else run, database)
+        if kept != before:
+            self._journal.append({"kind": "sessions", **asdict(kept)})
+        return kept
 
     @property
     def rows(self) -> Mapping[TrialKey, TrialRow]:

@@ -59,6 +59,15 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Where sessions of a run are that no folder holds. ``run``: how their names begin; ``database``: its address,
+    without a password."""
+
+    run: str
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrialKey:
     """One question under one policy, the ``rollout``-th time (from 1)."""
 

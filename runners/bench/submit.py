@@ -8,17 +8,17 @@ from pathlib import Path
 
 from memory.records import JsonValue, Step
 from runners.bench.render import write
-from runners.bench.rows import RunPlan, TrialRow
+from runners.bench.rows import TrialRow
 from runners.bench.secrecy import Sealer, gives_away
 from runners.bench.tally import Tally, Trials
 from runners.bench.tasks import Task
-from runners.bench.trajectories import steps_of
+from runners.bench.trajectories import Trails
 from runners.errors import UsageFault
 
 WITHHELD = "[withheld: it repeats the question]"
 
 
-def submit(tally: Tally, plan: RunPlan, out: Path, policy: str, to: Path, sessions: Path | None = None) -> int:
+def submit(tally: Tally, trails: Trails, policy: str, to: Path) -> int:
     """Write the answers of one policy; their number. Raises UsageFault: an encrypted set has no place to hand them to.
 
     A gated set's answers are handed over in plaintext, as they must; its questions are not, wherever they stand.
@@ -32,7 +32,7 @@ def submit(tally: Tally, plan: RunPlan, out: Path, policy: str, to: Path, sessio
     trials = next((each for each in tally.trials if each.label == policy), None)
     if trials is None:
         raise UsageFault(f"--policy {policy}: not among {', '.join(each.label for each in tally.trials)}")
-    lines = _LINES.get(which.name, _plain)(tally, trials, _Traces(tally, plan, out, sessions))
+    lines = _LINES.get(which.name, _plain)(tally, trials, _Traces(tally, trails))
     write(to, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "--to")
     return len(lines)
 
@@ -40,16 +40,14 @@ def submit(tally: Tally, plan: RunPlan, out: Path, policy: str, to: Path, sessio
 class _Traces:
     """The reasoning of trials, as a list of what was done."""
 
-    def __init__(self, tally: Tally, plan: RunPlan, out: Path, sessions: Path | None) -> None:
+    def __init__(self, tally: Tally, trails: Trails) -> None:
         self._tally = tally
-        self._plan = plan
-        self._out = out
-        self._sessions = sessions
+        self._trails = trails
 
     def of(self, task: Task, row: TrialRow) -> str:
         sealer = Sealer.of(task, self._tally.dataset, private=self._tally.benchmark.private)
         try:
-            steps = steps_of(self._out, self._plan, row.key, sealer, self._sessions)
+            steps = self._trails.steps(row, sealer)
         except UsageFault:
             return ""
         lines = [_said(step) for step in steps]

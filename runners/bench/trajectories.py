@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from memory.errors import MemoryFault
+from memory.errors import MemoryFault, NotStored
+from memory.ingest import clean_step
 from memory.records import Step
+from memory.store.address import Address, parse_address
+from memory.store.postgres import PostgresStore
 from runners.bench.cipher import SEALED
-from runners.bench.rows import RunPlan, TrialKey
+from runners.bench.places import Sessions, session_of, trial_path
+from runners.bench.rows import Kept, TrialKey, TrialRow
 from runners.bench.secrecy import Sealer
 from runners.errors import UsageFault
 from runners.folders import STORE, TRAJECTORY
 from runners.replay.readers.own import read_rows
 
 FOLDER = "trajectories"
-_SAFE = "-_."
-_LONGEST = 120
-
-
-def trial_path(key: TrialKey) -> Path:
-    """The place of a trial below any folder of trials, told apart from all others."""
-    return Path(safe(key.policy)) / f"{safe(key.task)}-r{key.rollout}"
-
-
-def safe(name: str) -> str:
-    """A name as part of a path; no two names share one, however long they are."""
-    plain = all(char.isascii() and (char.isalnum() or char in _SAFE) for char in name)
-    if name and plain and name[0] not in "._" and len(name) <= _LONGEST:
-        return name
-    data = name.encode()
-    return "_" + data.hex() if 2 * len(data) <= _LONGEST else "__" + hashlib.sha256(data).hexdigest()
 
 
 def keep_trajectory(out: Path, key: TrialKey, session: Path, sealer: Sealer) -> None:
@@ -46,13 +35,41 @@ def keep_trajectory(out: Path, key: TrialKey, session: Path, sealer: Sealer) -> 
     target.write_text("".join(sealer.seal(line) + "\n" for line in lines), "ascii")
 
 
-def steps_of(out: Path, plan: RunPlan, key: TrialKey, sealer: Sealer, sessions: Path | None = None) -> Sequence[Step]:
-    """The steps of a trial. Raises UsageFault where neither its session nor a sealed copy is there."""
-    kept = _sealed_file(out, key)
-    if kept.is_file():
-        rows = [(at, json.loads(sealer.open(line))) for at, line in enumerate(kept.read_text("ascii").split(), 1)]
-        return _steps(rows, str(kept))
-    folder = (sessions or out / "sessions") / trial_path(key)
+@dataclass(frozen=True, slots=True)
+class Trails:
+    """Where the steps of the trials of a run in ``out`` are. ``sessions``: as ``--sessions`` says it; ``kept``: as it
+    is on record, for what is in a database."""
+
+    out: Path
+    sessions: Sessions | None = None
+    kept: tuple[Kept, ...] = ()
+
+    def steps(self, row: TrialRow, sealer: Sealer) -> Sequence[Step]:
+        """The steps of a trial. Raises UsageFault where neither its session nor a sealed copy is there, StoreFault for
+        a database that cannot be reached."""
+        sealed = _sealed_file(self.out, row.key)
+        if sealed.is_file():
+            rows = [(at, json.loads(sealer.open(line))) for at, line in enumerate(sealed.read_text("ascii").split(), 1)]
+            return _steps(rows, str(sealed))
+        kept = next((kept for kept in reversed(self.kept) if row.session == session_of(kept.run, row.key)), None)
+        if kept is not None:
+            named = self.sessions if isinstance(self.sessions, Address) else parse_address(kept.database)
+            return asyncio.run(_in_database(named.of(row.session), row.key))
+        if isinstance(self.sessions, Address):
+            raise UsageFault(f"{row.key}: its session is in no database", hint="name its folder: --sessions DIR")
+        return _in_folder((self.sessions or self.out / "sessions") / trial_path(row.key), row.key)
+
+
+async def _in_database(address: Address, key: TrialKey) -> Sequence[Step]:
+    try:
+        async with await PostgresStore.open(address, create=False, read_only=True) as store:
+            chunks = await store.chunks(range(1, await store.last_step() + 1))
+    except NotStored as fault:
+        raise UsageFault(f"{key}: its steps are gone: {fault}", hint="name the database: --sessions ADDRESS") from fault
+    return [clean_step(chunk.step) for chunk in chunks]
+
+
+def _in_folder(folder: Path, key: TrialKey) -> Sequence[Step]:
     if not (folder / STORE).is_file():
         raise UsageFault(f"{key}: its steps are gone: no session in {folder}", hint="name the folder: --sessions DIR")
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
+import shutil
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +17,20 @@ from agent.errors import AuthFailed, ModelMissing, Status
 from agent.events import AnyEvent, Bus, ModelReplied, StepStarted
 from agent.loop import NOTE
 from agent.spending import Spending
-from memory.errors import StoreBusy, StoreCorrupt, StoreFull
+from memory.errors import StoreBusy, StoreCorrupt, StoreFault, StoreFull
 from memory.records import JsonValue, Step, Usage, add_usage
+from memory.store.address import Address
 from memory.stored import Event
 from runners.bench.rows import FINISHED, TrialKey, TrialRow
+from runners.bench.secrecy import private_folder
 from runners.config import stored_config
 from runners.environment import Environment
 from runners.errors import RunnerFault
 from runners.folders import SessionFolder
+from runners.redact import Redactor
+from runners.stores import begun, discard, open_store
 from runners.toolbox import Inputs
-from runners.wiring import OpenSession, SessionRequest, open_session
+from runners.wiring import SETTINGS, OpenSession, SessionRequest, open_session
 
 BATCH = 256
 """Steps read from a store at once."""
@@ -41,6 +47,9 @@ class Trial:
     folder: str
     files: tuple[str, ...] = ()
     corpus: str | None = None
+    address: Address | None = None
+    """Of its session, where that is in a database: then ``folder`` lasts as long as the work on it."""
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +70,38 @@ async def run_trial(trial: Trial, environment: Environment, tell: Tell = lambda 
 
     Raises RunnerFault, AuthFailed and ModelMissing: what would stop every other trial too.
     """
-    folder = SessionFolder(Path(trial.folder))
+    folder = _folder(trial)
     try:
         return await _run(trial, folder, environment, tell)
     except (RunnerFault, AuthFailed, ModelMissing):
         raise
     except StoreBusy as fault:
         return without_result(trial.key, "store_busy", str(fault))
+    except StoreFault as fault:
+        if not fault.retryable:
+            return _crashed(trial, fault, environment)
+        return without_result(trial.key, "storage_failed", str(fault))
     except Exception as fault:  # noqa: BLE001 - one trial may not end the others
-        if isinstance(fault, StoreFull) or (isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT)):
-            return without_result(trial.key, "storage_full", str(fault))
-        _log.exception("trial %s crashed", trial.key)
-        return without_result(trial.key, "crashed", traceback.format_exc(limit=-4))
+        return _crashed(trial, fault, environment)
+    finally:
+        if folder.address is not None:
+            # the folder above stays: another trial may be about to make its own in it
+            await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
+
+
+def _crashed(trial: Trial, fault: Exception, environment: Environment) -> TrialRow:
+    if isinstance(fault, StoreFull) or (isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT)):
+        return without_result(trial.key, "storage_full", str(fault))
+    _log.exception("trial %s crashed", trial.key)
+    redact = Redactor(environment.secrets.values())
+    return without_result(trial.key, "crashed", redact(traceback.format_exc(limit=-4)))
+
+
+def _folder(trial: Trial) -> SessionFolder:
+    path = Path(trial.folder)
+    if trial.address is not None and trial.private:  # the database was named for it, and no disk
+        path = private_folder(path.parent) / path.name
+    return SessionFolder(path, trial.address)
 
 
 def without_result(key: TrialKey, status: Status, message: str) -> TrialRow:
@@ -82,13 +111,21 @@ def without_result(key: TrialKey, status: Status, message: str) -> TrialRow:
 
 async def _run(trial: Trial, folder: SessionFolder, environment: Environment, tell: Tell) -> TrialRow:
     try:
-        return await _work(trial, folder, environment, tell, new=not folder.store.exists())
+        return await _work(trial, folder, environment, tell, new=not await begun(folder))
     except StoreCorrupt:
-        if folder.config.exists():
+        if await _was_whole(folder):
             raise
         # killed before the session was whole: nothing of it was ever used
-        folder.discard()
+        await discard(folder)
         return await _work(trial, folder, environment, tell, new=True)
+
+
+async def _was_whole(folder: SessionFolder) -> bool:
+    """Whether a session was opened whole once: its settings are the last that is written then."""
+    if folder.address is None:
+        return folder.config.exists()
+    async with await open_store(folder, create=False, read_only=True) as store:
+        return await store.meta(SETTINGS) is not None
 
 
 async def _work(trial: Trial, folder: SessionFolder, environment: Environment, tell: Tell, *, new: bool) -> TrialRow:

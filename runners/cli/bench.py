@@ -80,11 +80,12 @@ MaxSeconds = Annotated[
     float | None, typer.Option("--max-seconds", min=0, metavar="S", help="Stop the whole run at.", rich_help_panel=_HOW)
 ]
 Sessions = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--sessions",
-        metavar="DIR",
-        help="Keep sessions there. Without it, those of private sets live in memory until their result is written.",
+        metavar="DIR|ADDRESS",
+        help="Keep sessions there, or in a database: postgresql://user@host/database. Without it, those of private "
+        "sets live in memory until their result is written.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -130,7 +131,7 @@ def run(
     from its last step; private sets are never written in plaintext."""
     from runners.bench.planning import RunRequest, options_of, plan_run, shard_of
 
-    environment = environment_of(how.log_level)
+    environment = environment_of(how.log_level, how.sessions)
     request = RunRequest(
         benchmark=name,
         data=data,
@@ -157,7 +158,7 @@ def resume(out: RunFolder, how: How, data: MovedData = None) -> None:
     from runners.bench.results import read_results, result_name
     from runners.errors import UsageFault
 
-    environment = environment_of(how.log_level)
+    environment = environment_of(how.log_level, how.sessions)
     file = out / result_name(shard_of(how.shard))
     if not file.is_file():
         raise UsageFault(f"{out}: no run to go on with ({file.name})", hint="`bench run --out` begins one")
@@ -181,6 +182,7 @@ def _work(out: Path, how: How, environment: Environment, plan: RunPlan, which: B
 
     from runners.bench.harness import Job
     from runners.bench.harness import run as run_job
+    from runners.bench.places import sessions_at
     from runners.bench.progress import as_json, watch
     from runners.bench.standing import RunLimits
     from runners.report import check_json, write_json
@@ -188,13 +190,15 @@ def _work(out: Path, how: How, environment: Environment, plan: RunPlan, which: B
 
     check_json(how.json_file)
     check_inputs(Inputs(plan.corpus))
-    job = Job(out, plan, which, dataset, environment, RunLimits(how.max_cost, how.max_seconds), how.sessions)
+    sessions = sessions_at(how.sessions)
+    job = Job(out, plan, which, dataset, environment, RunLimits(how.max_cost, how.max_seconds), sessions)
     executor = _executor(how)
     try:
         with watch(job, quiet=how.quiet) as watched:
             ran = asyncio.run(run_job(watched, executor))
     except KeyboardInterrupt:
-        typer.echo(f"\ninterrupted; go on with: longstride bench resume {out}", err=True)
+        named = f" --sessions {sessions}" if sessions else ""
+        typer.echo(f"\ninterrupted; go on with: longstride bench resume {out}{named}", err=True)
         raise
     if how.json_file:
         write_json(as_json(ran), how.json_file)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runners.bench.results import Recorded
     from runners.bench.tally import Tally
     from runners.bench.tasks import Benchmark, Dataset
+    from runners.bench.trajectories import Trails
     from runners.environment import Environment
 
 RunFolder = Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `bench run --out` named.")]
@@ -47,7 +48,8 @@ FormatName = Annotated[
     Literal["alibaba", "openai", "atif", "inspect"], typer.Option("--format", help="Form of the trajectories.")
 ]
 Sessions = Annotated[
-    Path | None, typer.Option("--sessions", metavar="DIR", help="Where the run was told to keep its sessions.")
+    str | None,
+    typer.Option("--sessions", metavar="DIR|ADDRESS", help="Where the run was told to keep its sessions."),
 ]
 
 
@@ -158,7 +160,7 @@ def submit(out: RunFolder, policy: Policy, to: ToFile, data: MovedData = None, s
     recorded, which, dataset = _run_of(out, data)
     _expect_outside(out, to)
     made = tally(out, which, dataset)
-    count = written(made, recorded.plan, out, policy, to, sessions)
+    count = written(made, _trails(out, recorded, sessions), policy, to)
     lost = sum(each.planned - sum(row.finished for row in each.rows) for each in made.trials if each.label == policy)
     typer.echo(
         f"{count} answers: {to}"
@@ -180,11 +182,12 @@ def export(
     from runners.bench.tally import tally
     from runners.redact import Redactor
 
-    environment = environment_of("warning")
+    environment = environment_of("warning", sessions)
     recorded, which, dataset = _run_of(out, data)
     _expect_outside(out, to)
     redact = Redactor(environment.secrets.values())
-    files = written(ExportJob(out, to, tally(out, which, dataset), recorded.plan, redact, sessions), form)
+    trails = _trails(out, recorded, sessions)
+    files = written(ExportJob(to, tally(out, which, dataset), recorded.plan, redact, trails), form)
     for path in files:
         typer.echo(str(path))
 
@@ -217,6 +220,13 @@ def _run_of(out: Path, data: Path | None) -> tuple[Recorded, Benchmark, Dataset]
     return recorded, *reload(recorded.plan, data)
 
 
+def _trails(out: Path, recorded: Recorded, sessions: str | None) -> Trails:
+    from runners.bench.places import sessions_at
+    from runners.bench.trajectories import Trails
+
+    return Trails(out, sessions_at(sessions), recorded.kept)
+
+
 def _expect_outside(out: Path, to: Path) -> None:
     from runners.errors import UsageFault
 
@@ -224,12 +234,17 @@ def _expect_outside(out: Path, to: Path) -> None:
         raise UsageFault(f"--to {to} is inside the run", hint="name a place outside of it")
 
 
-def environment_of(log_level: LogLevel) -> Environment:
-    """The environment, its secrets forgotten elsewhere; logging set up."""
+def environment_of(log_level: LogLevel, sessions: str | None = None) -> Environment:
+    """The environment, its secrets forgotten elsewhere; logging set up. ``sessions``: as the option says it."""
+    from memory.store.address import Address
+    from runners.bench.places import sessions_at
     from runners.environment import forget_secrets, read_environment
     from runners.logs import setup_logging
+    from runners.stores import in_database, knowing
 
-    environment = read_environment()
+    environment, named = read_environment(), sessions_at(sessions)
+    if isinstance(named, Address):
+        environment = knowing(environment, in_database(environment.home, named))
     setup_logging(log_level, environment.secrets)
     forget_secrets()
     return environment

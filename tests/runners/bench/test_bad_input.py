@@ -13,6 +13,7 @@ from memory.errors import StoreFull
 from runners.bench import trial
 from runners.bench.datasets.registry import benchmark
 from runners.bench.harness import Job, _trials
+from runners.bench.places import Shelf
 from runners.bench.rows import RunPlan, TrialKey, TrialRow, Variant
 from runners.bench.tasks import Dataset, Task
 from runners.bench.trial import Trial
@@ -82,5 +83,5 @@ def test_many_questions_begin_at_once(tmp_path: Path) -> None:
     plan = RunPlan("multihop", "", "d", {}, (Variant("pace", "h", "{}"),), tuple(task.id for task in tasks))
     job = Job(tmp_path, plan, benchmark("multihop"), Dataset(tasks, "d"), Environment(tmp_path))
     started = time.process_time()
-    assert len(_trials(job, list(plan.trial_keys()), tmp_path)) == 20_000
+    assert len(_trials(job, list(plan.trial_keys()), Shelf(tmp_path))) == 20_000
     assert time.process_time() - started < 3

@@ -23,13 +23,13 @@ from memory.store.sqlite import SqliteStore
 from runners.bench.crew import TRIES, Placement, Sign, Strength, WorkerDied, shard_of, work_off
 from runners.bench.executors import LocalExecutor
 from runners.bench.harness import Job, run
+from runners.bench.landmarks import InFolder, Landmark, landmark
 from runners.bench.planning import RunRequest, plan_run, variants_of
 from runners.bench.progress import line
 from runners.bench.ray_executor import (
     Hello,
     RayWorker,
     expect_answer,
-    marked,
     patiently,
     places_of,
     read_runtime_env,
@@ -267,8 +267,8 @@ class Ray:
 @pytest.mark.parametrize(
     ("hello", "kind", "said"),
     [
-        (Hello("b", False, versions()), UsageFault, "the worker on b does not see /"),
-        (Hello("b", True, ("longstride 9", "Python 2")), UsageFault, "on b there is longstride 9 and Python 2, here"),
+        (Hello("b", "does not see /x", versions()), UsageFault, "the worker on b does not see /x"),
+        (Hello("b", "", ("longstride 9", "Python 2")), UsageFault, "on b there is longstride 9 and Python 2, here"),
         (Ray.exceptions.RuntimeEnvSetupError("no\n\tlogs\nno such package"), UsageFault, "no … no such package"),
         (Ray.exceptions.RayError("it died\n\tlogs"), WorkerDied, "it died … logs"),
     ],
@@ -277,12 +277,12 @@ async def test_a_machine_that_lacks_something_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hello: Hello | Exception, kind: type[Exception], said: str
 ) -> None:
     class Method:
-        async def remote(self, mark: str) -> Hello:
+        async def remote(self, mark: Landmark) -> Hello:
             if isinstance(hello, Exception):
                 raise hello
             return hello
 
-    worker = RayWorker(Ray, 0, Environment(Path()), tmp_path / "mark")
+    worker = RayWorker(Ray, 0, Environment(Path()), InFolder(tmp_path / "mark"))
     monkeypatch.setattr(worker, "_begin", lambda: SimpleNamespace(hello=Method()))
     with pytest.raises(kind, match=said):
         await worker.join()
@@ -313,8 +313,9 @@ def test_marks_of_killed_drivers_go(tmp_path: Path) -> None:
     old.touch()
     new.touch()
     os.utime(old, (0, 0))
-    with marked([Trial(TrialKey("pace", "q0", 1), "?", {}, str(tmp_path / "q0-r1"))]) as mark:
-        assert mark.parent == tmp_path
+    with landmark([Trial(TrialKey("pace", "q0", 1), "?", {}, str(tmp_path / "q0-r1"))]) as mark:
         assert [path for path in (old, new) if path.exists()] == [new]
-        mark.touch()
+        assert mark.missing() == f"does not see {tmp_path}"
+        mark.show()
+        assert mark.missing() == ""
     assert list(tmp_path.iterdir()) == [new]

@@ -11,9 +11,9 @@ import pytest
 from runners.bench.cipher import decrypt, encrypt, seal, sha_key, unseal
 from runners.bench.datasets.files import distinct
 from runners.bench.datasets.registry import benchmark, load
+from runners.bench.places import safe
 from runners.bench.secrecy import _BLOCK, expect_no_leak, scan
 from runners.bench.tasks import Answered, Dataset
-from runners.bench.trajectories import safe
 from runners.errors import UsageFault
 from tests.runners.bench import made
 
