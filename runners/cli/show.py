@@ -30,16 +30,18 @@ def show(session: SessionName, html: HtmlFile = None, json_file: JsonFile = None
     """Show a session: its steps, the levels that old steps were shown at, and the tokens of every context."""
     import asyncio
 
+    from memory.store.address import masked
     from runners.environment import forget_secrets, read_environment
     from runners.report import to_json, write_json, write_whole
-    from runners.stores import find_session
+    from runners.stores import find_session, knowing
 
     environment = read_environment()
     forget_secrets()
     folder = find_session(environment, session)
+    environment = knowing(environment, folder)
     if html is not None:
         write_whole(html, asyncio.run(_page(folder, environment)), "--html")
-    report = asyncio.run(_read(folder, session)) if json_file or html is None else None
+    report = asyncio.run(_read(folder, masked(session))) if json_file or html is None else None
     if report is not None and json_file:
         write_json(to_json(report), json_file)
     if html is not None:
