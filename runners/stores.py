@@ -89,15 +89,24 @@ def find_session(environment: Environment, session: str) -> SessionFolder:
         return in_database(environment.home, address)
     try:
         return find_folder(environment.home, session)
-    except NotStored:
+    except NotStored as fault:
         database = default_database(environment)
         if database is None:
             raise
         names = asyncio.run(session_names(database))
         matches = [name for name in names if session and name.startswith(session)]
-        if session not in names and len(matches) != 1:
-            raise
-        return in_database(environment.home, database.of(session if session in names else matches[0]))
+        if session in names or len(matches) == 1:
+            return in_database(environment.home, database.of(session if session in names else matches[0]))
+        if matches:
+            fits = f"fits {len(matches)} sessions of {database.database}: {', '.join(matches[:5])}"
+            raise NotStored(f"{session!r} {fits}") from fault
+        raise NotStored(f"{fault}; nor is it one of the {len(names)} of {database.database}") from fault
+
+
+def expect_there(folder: SessionFolder) -> None:
+    """Raises NotStored where the database of a session does not have it, StoreFault where that cannot be known."""
+    if folder.address is not None and folder.address.session not in asyncio.run(session_names(folder.address)):
+        raise NotStored(f"there is no session {folder}")
 
 
 def new_session(environment: Environment, out: str | None, beside: SessionFolder | None = None) -> SessionFolder:

@@ -19,6 +19,7 @@ from memory.store.check import CLEAN
 from memory.store.database import BUSY_TIMEOUT_S
 from memory.store.files import connect, create_file, translated
 from memory.store.fork import NUMBERED, columns_of
+from memory.store.owner import busy
 from memory.store.postgres import PostgresStore, session_files
 from memory.store.postgres_database import faults_of, opened
 from memory.store.postgres_link import Link, raw_of
@@ -66,8 +67,10 @@ def _push(connection: sqlite3.Connection, address: Address, files: Files) -> boo
 async def pull(address: Address, target: Path) -> tuple[bool, dict[str, bytes]]:
     """Copy the session at ``address`` to the file ``target``; returns whether it was made (False: an equal one was
     there), and the session's files. Raises as `push` does, NotStored."""
-    async with await PostgresStore.open(address, create=False) as store:
-        await store.claim("pull")
+    async with await PostgresStore.open(address, create=False, read_only=True) as store:
+        held = await store.owner()
+        if held is not None:
+            raise busy(held, lambda one: True)
         return await store._database.read(lambda link: _pull(link, target), piped=False)
 
 

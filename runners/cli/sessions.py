@@ -47,6 +47,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and 
 At = Annotated[
     str | None, typer.Option("--at", metavar="ADDRESS", help="A database besides. Default: LONGSTRIDE_STORE.")
 ]
+RulesAt = Annotated[str | None, typer.Option("--at", metavar="ADDRESS", help="Of this database, not of the disk.")]
 Database = Annotated[
     str, typer.Argument(metavar="ADDRESS", help="postgresql://user@host/database, with #name for another name.")
 ]
@@ -100,22 +101,24 @@ def rm(
     older_than: OlderThan = None,
     keep: Keep = 0,
     status: StatusOption = None,
+    at: RulesAt = None,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Remove sessions and everything of them: by name, or all that --older-than, --keep and --status leave over.
 
-    A session that a process holds is refused.
+    These rules are for the sessions on the disk; with --at, for those of that database instead. A session that a
+    process holds is refused.
     """
-    from memory.errors import StoreBusy, StoreTooNew
+    from memory.errors import MemoryFault
     from runners.environment import forget_secrets, read_environment
     from runners.sessions.remove import finish, remove
 
     environment = read_environment()
     forget_secrets()
-    folders = _chosen(environment, names, older_than, keep, status)
+    folders = _chosen(environment, names, older_than, keep, status, at)
     if not folders or dry_run:
-        typer.echo("\n".join([*(f"would remove {folder}" for folder in folders), f"{len(folders)} sessions"]))
+        _would(folders)
         return
     if not yes:
         shown = ", ".join(folder.name for folder in folders[:5]) + (", …" if len(folders) > 5 else "")
@@ -124,9 +127,9 @@ def rm(
     for folder in folders:
         try:
             remove(folder, environment.home)
-        except (StoreBusy, StoreTooNew) as fault:
+        except MemoryFault as fault:
             refused = True
-            typer.echo(f"{folder.name}: not removed: {fault}", err=True)
+            typer.echo(f"{folder.name}: not removed: {masked(' '.join(str(fault).split()))}", err=True)
         else:
             typer.echo(f"removed {folder.name}")
     finish(environment.home)
@@ -134,26 +137,44 @@ def rm(
         raise typer.Exit(1)
 
 
-def _chosen(
-    environment: Environment, names: Sequence[str] | None, older_than: str | None, keep: int, status: str | None
-) -> list[SessionFolder]:
-    """The sessions that the arguments mean. Raises UsageFault for none, NotStored for an unknown name."""
-    from pathlib import Path as FilePath
+def _would(folders: Sequence[SessionFolder]) -> None:
+    """Say what would go."""
+    from runners.sessions.remove import holder
 
+    held = {folder: who for folder in folders if (who := holder(folder))}
+    for folder in folders:
+        typer.echo(f"would not remove {folder}: held by {held[folder]}" if folder in held else f"would remove {folder}")
+    typer.echo(f"{len(folders) - len(held)} sessions")
+
+
+def _chosen(
+    environment: Environment,
+    names: Sequence[str] | None,
+    older_than: str | None,
+    keep: int,
+    status: str | None,
+    at: str | None,
+) -> list[SessionFolder]:
+    """The sessions that the arguments mean. Raises UsageFault for none, NotStored for an unknown name, StoreFault."""
+    from memory.errors import StoreFault
     from runners.errors import UsageFault
-    from runners.folders import SessionFolder
-    from runners.sessions.catalogue import catalogue
+    from runners.sessions.catalogue import catalogue, catalogue_of
     from runners.sessions.remove import Retention, age, known_folder
+    from runners.stores import database_at
 
     rules = older_than is not None or keep or status
-    if names and rules:
-        raise UsageFault("either names, or --older-than, --keep and --status")
+    if names and (rules or at):
+        raise UsageFault("either names, or --older-than, --keep and --status, with --at or without")
     if names:
         return list(dict.fromkeys(known_folder(environment, name) for name in names))
     if not rules:
         raise UsageFault("which session?", hint="name it, or say --older-than, --keep or --status")
     retention = Retention(age(older_than) if older_than else None, keep, _statuses(status))
-    return [SessionFolder(FilePath(entry.folder)) for entry in retention.chosen(catalogue(environment.home).sessions)]
+    database = database_at(environment, at) if at else None
+    found = catalogue(environment.home) if database is None else catalogue_of(environment.home, database)
+    if found.problem:  # what is the latest cannot be known then
+        raise StoreFault(f"not all sessions are known: {found.problem}")
+    return [entry.where(environment.home, database) for entry in retention.chosen(found.sessions)]
 
 
 def _statuses(given: str | None) -> frozenset[str]:
@@ -214,18 +235,15 @@ def push(session: SessionName, address: Database) -> None:
 def pull(session: SessionName, out: Out = None) -> None:
     """Copy a session of a database into a folder of its own: the way back from `push`."""
     from runners.environment import forget_secrets, read_environment
-    from runners.errors import UsageFault
     from runners.folders import SessionFolder
     from runners.sessions.transfer import pull_session
     from runners.stores import find_session
 
     environment = read_environment()
     forget_secrets()
-    there = find_session(environment, session).address
-    if there is None:
-        raise UsageFault(f"{session} is in no database")
-    folder = SessionFolder(out or environment.home / "runs" / there.session)
-    made = pull_session(there, folder)
+    source = find_session(environment, session)
+    folder = SessionFolder(out or environment.home / "runs" / source.name)
+    made = pull_session(source, folder)
     typer.echo(f"{folder}{'' if made else ' (was there already, and is equal)'}")
 
 

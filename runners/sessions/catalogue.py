@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -51,6 +51,12 @@ class SessionEntry:
         """Whether a process holds it."""
         return self.status == RUNNING
 
+    def where(self, home: Path, database: Address | None = None) -> SessionFolder:
+        """It; ``database``: the one it was found in."""
+        if database is not None:
+            return in_database(home, database.of(self.session))
+        return SessionFolder(Path(self.folder))
+
     @property
     def when(self) -> str:
         """Last activity for people, UTC."""
@@ -84,15 +90,26 @@ class Catalogue:
 def catalogue(home: Path, database: Address | None = None) -> Catalogue:
     """Every session below ``home``, and of ``database``; nothing that is wrong with one, or with the database, hides
     the others."""
-    entries, problem = asyncio.run(_entries(home, database))
-    ordered = tuple(sorted(entries, key=lambda entry: (-entry.last_activity, entry.session)))
-    return Catalogue(ordered, database.database if database is not None and problem else "", problem)
+    there = catalogue_of(home, database) if database is not None else Catalogue(())
+    return replace(there, sessions=_ordered([*asyncio.run(_here(home)), *there.sessions]))
 
 
-async def _entries(home: Path, database: Address | None) -> tuple[list[SessionEntry], str]:
-    entries = [await entry_of(SessionFolder(path)) for path in session_folders(home)]
-    if database is None:
-        return entries, ""
+def catalogue_of(home: Path, database: Address) -> Catalogue:
+    """Every session of ``database``."""
+    entries, problem = asyncio.run(_there(home, database))
+    return Catalogue(_ordered(entries), database.database if problem else "", problem)
+
+
+def _ordered(entries: Iterable[SessionEntry]) -> tuple[SessionEntry, ...]:
+    return tuple(sorted(entries, key=lambda entry: (-entry.last_activity, entry.session)))
+
+
+async def _here(home: Path) -> list[SessionEntry]:
+    return [await entry_of(SessionFolder(path)) for path in session_folders(home)]
+
+
+async def _there(home: Path, database: Address) -> tuple[list[SessionEntry], str]:
+    entries: list[SessionEntry] = []
     try:
         for name in await session_names(database):
             with contextlib.suppress(NotStored):  # removed meanwhile

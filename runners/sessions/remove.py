@@ -12,13 +12,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory.errors import MemoryFault, NotStored, StoreBusy, StoreTooNew
+from memory.errors import MemoryFault, StoreBusy, StoreTooNew
 from memory.store.sqlstore import SqlStore
 from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.folders import SessionFolder
 from runners.sessions.catalogue import GOING, SessionEntry, session_folders
-from runners.stores import find_session, forget, open_store, remove_from_database
+from runners.stores import expect_there, find_session, forget, open_store, remove_from_database
 
 _AGE = re.compile(r"(\d+)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -59,12 +59,14 @@ def known_folder(environment: Environment, name: str) -> SessionFolder:
     broken = environment.home / "runs" / name
     if name and Path(name).name == name and broken in session_folders(environment.home):
         return SessionFolder(broken)
-    return find_session(environment, name)
+    folder = find_session(environment, name)
+    expect_there(folder)
+    return folder
 
 
 def remove(folder: SessionFolder, home: Path) -> None:
-    """Remove every file of a session. Raises StoreBusy when a process holds it, StoreTooNew where that cannot be known,
-    UsageFault where files cannot go.
+    """Remove every file of a session, or its rows. Raises StoreBusy when a process holds it, StoreTooNew where that
+    cannot be known, NotStored and StoreFault of a database, UsageFault where files cannot go.
 
     One below ``home`` goes with its whole folder, which first gets a name that no session has: a crash half way leaves
     nothing that looks like a session, and the next removal finishes it. Elsewhere only our own files go.
@@ -81,8 +83,7 @@ async def _detach(folder: SessionFolder, home: Path) -> None:
     store = await _claimed(folder)
     try:
         if folder.address is not None:
-            if store is None:
-                raise NotStored(f"no session {folder}")
+            assert store is not None
             await remove_from_database(store)
             forget(folder)
             return
@@ -97,14 +98,30 @@ async def _detach(folder: SessionFolder, home: Path) -> None:
             await store.aclose()
 
 
+def holder(folder: SessionFolder) -> str:
+    """Which process holds a session; empty when none does, or it cannot be read."""
+
+    async def read() -> str:
+        async with await open_store(folder, create=False, read_only=True) as store:
+            held = await store.owner()
+            return f"process {held.pid} on {held.host}" if held else ""
+
+    try:
+        return asyncio.run(read())
+    except MemoryFault:
+        return ""
+
+
 async def _claimed(folder: SessionFolder) -> SqlStore | None:
-    """Own the session; None for one that cannot be opened, which nobody can hold. Of a later version that is
-    not known: raises StoreTooNew."""
+    """Own the session; None for a file that cannot be opened, which nobody can hold. Of a later version that is
+    not known: raises StoreTooNew. Nor is it of a database that cannot be asked: raises what it says."""
     try:
         store = await open_store(folder, create=False)
     except (StoreBusy, StoreTooNew):
         raise
     except MemoryFault:
+        if folder.address is not None:
+            raise
         return None
     try:
         await store.claim("remove")
@@ -113,6 +130,8 @@ async def _claimed(folder: SessionFolder) -> SqlStore | None:
         raise
     except MemoryFault:
         await store.aclose()
+        if folder.address is not None:
+            raise
         return None
     return store
 

@@ -27,13 +27,17 @@ def push_session(folder: SessionFolder, database: Address) -> tuple[Address, boo
     return address, asyncio.run(push(folder.store, address, local_files(folder)))
 
 
-def pull_session(address: Address, folder: SessionFolder) -> bool:
-    """Copy a session into its own folder; whether it was not there yet. Raises as `push_session`, NotStored."""
+def pull_session(source: SessionFolder, folder: SessionFolder) -> bool:
+    """Copy a session of a database into its own folder, with its files, also those that were made on this machine;
+    whether it was not there yet. Raises as `push_session`, NotStored."""
+    address = source.address
+    if address is None:
+        raise UsageFault(f"{source} is in no database", hint="a session on the disk comes first: give the address")
     refuse_address(folder.path)
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         made, files = asyncio.run(pull(address, folder.store))
-        for name, body in files.items():
+        for name, body in (*files.items(), *local_files(source)):
             write_file(folder.workspace, name, body)
         asyncio.run(_write_config(folder))
     except OSError as fault:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from memory.store.address import SCHEMES
 from runners.errors import UsageFault
 from runners.replay.jsonlines import content, lines
 from runners.replay.readers import alibaba, atif, normalised, openai, own
@@ -61,7 +62,8 @@ def _recordings(path: Path) -> Iterator[Recording | str]:
         yield own.read_session(path)
         return
     if not path.is_file():
-        raise UsageFault(f"{path}: no such file")
+        mangled = path.parts and path.parts[0].removesuffix(":") in SCHEMES
+        raise UsageFault(f"{path}: no such file", hint="`longstride sessions pull` copies it here" if mangled else "")
     name = path.name.removesuffix(".gz")
     family = path.resolve().parent.name if name.startswith("trajector") else name.rpartition(".")[0]
     if name.endswith(".json"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from runners.redact import MASK, Redactor
 from runners.sessions.transfer import pull_session
 from runners.stores import find_session, knowing, new_session
 from tests.memory.store.test_transfer import rows
-from tests.runners.command import Command
+from tests.runners.command import Command, Ended
 from tests.runners.sessions.made import make_session
 from tests.runners.test_cli_run import QUESTION, SHORT
 from tests.support.postgres import Server
@@ -158,6 +159,76 @@ def test_a_fork_goes_another_way_there(command: Command, corpus: Path, database:
     assert command("show", f"{database}#film").report == before
 
 
+def test_what_fits_no_session_of_the_database_says_so(
+    command: Command, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pre-1", "pre-2", "whole"):
+        make_session(command.home, name)
+        command("sessions", "push", name, database, report=False)
+    shutil.rmtree(command.home / "runs")
+
+    def by_name(*arguments: str) -> Ended:
+        monkeypatch.setenv("LONGSTRIDE_STORE", database)  # a command forgets what it has read
+        return command(*arguments, report=False)
+
+    assert by_name("show", "who").code == 0
+    for arguments in (("show",), ("fork",), ("sessions", "rm", "-y"), ("sessions", "rm", "--dry-run")):
+        several, none = by_name(*arguments, "pre"), by_name(*arguments, "nosuch")
+        assert several.code == none.code == 2
+        assert f"fits 2 sessions of {database}: pre-1, pre-2" in several.error
+        assert f"'nosuch': there is none below {command.home / 'runs'}; nor is it one of the 3 of" in none.error
+    gone = command("sessions", "rm", f"{database}#whole", f"{database}#nosuch", "-y", report=False)
+    assert (gone.code, gone.out) == (2, "") and "no session" in gone.error
+    assert "longstride sessions pull" in command("replay", f"{database}#whole", report=False).error
+
+
+def test_what_cannot_be_removed_says_why(command: Command, database: str, postgres: Server) -> None:
+    make_session(command.home, "a")
+    command("sessions", "push", "a", database, report=False)
+    with postgres.connect(database.rpartition("/")[2]) as link:
+        link.execute("CREATE ROLE looker LOGIN")
+        link.execute("GRANT USAGE ON SCHEMA longstride, longstride_session TO looker")
+        link.execute("GRANT SELECT ON ALL TABLES IN SCHEMA longstride, longstride_session TO looker")
+        try:
+            mine = f"{database.replace('longstride@', 'looker@')}#a"
+            refused = command("sessions", "rm", mine, "-y", report=False)
+            assert refused.code == 1 and "a: not removed: " in refused.error and "may not" in refused.error
+            # who may only read can take a copy
+            assert command("sessions", "pull", mine, "--out", "mine", report=False).out == "mine\n"
+        finally:
+            link.execute("DROP OWNED BY looker")
+            link.execute("DROP ROLE looker")
+    for wrong, said in ((f"postgresql://me:{CANARY}@127.0.0.1:1/x#a", "reached"), (f"{database}no#a", "no such data")):
+        ended = command("sessions", "rm", wrong, "-y", report=False)
+        assert ended.code != 0 and said in ended.error and "canary" not in ended.err
+
+
+def test_retention_in_a_database_is_asked_for(command: Command, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        make_session(command.home, name)
+        command("sessions", "push", name, database, report=False)
+    monkeypatch.setenv("LONGSTRIDE_STORE", database)
+    on_disk = command("sessions", "rm", "--keep", "1", "--dry-run", report=False)
+    assert on_disk.out.splitlines() == [f"would remove {command.home / 'runs' / 'b'}", "1 sessions"]
+    there = command("sessions", "rm", "--keep", "1", "--at", database, "-y", report=False)
+    assert (there.code, there.out) == (0, "removed b\n"), there.err
+    assert command("sessions", "list", "--at", database).report["sessions"][0]["session"] == "a"
+    assert sorted(path.name for path in (command.home / "runs").iterdir()) == ["a", "b"]
+    down = command("sessions", "rm", "--keep", "1", "--at", "postgresql://127.0.0.1:1/x", "-y", report=False)
+    assert down.code == 1 and "not all sessions are known" in down.error
+
+
+def test_a_pull_takes_along_what_was_made_on_this_machine(command: Command, corpus: Path, database: str) -> None:
+    command("run", QUESTION, "--corpus", str(corpus), "--out", f"{database}#film", *SHORT)
+    made = next((command.home / "databases").glob("*/film")) / "files"
+    made.mkdir()
+    (made / "plot.svg").write_text("<svg/>")
+    for verb, out in (("pull", "pulled"), ("fork", "forked")):
+        group = ("sessions", "pull") if verb == "pull" else ("fork",)
+        assert command(*group, f"{database}#film", "--out", out, report=False).code == 0
+        assert Path(out, "files", "plot.svg").read_text() == "<svg/>"
+
+
 def test_a_database_that_is_down_hides_no_file(
     command: Command, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +281,7 @@ def test_a_password_shows_nowhere_and_makes_no_folder(command: Command, scheme: 
         with pytest.raises(UsageFault, match="an address"):
             new_folder(command.home, path)
         with pytest.raises(UsageFault, match="an address"):
-            pull_session(Address("postgresql://127.0.0.1:1/x", "a"), SessionFolder(path))
+            pull_session(SessionFolder(path, Address("postgresql://127.0.0.1:1/x", "a")), SessionFolder(path))
     assert not Path(f"{scheme}:").exists()
 
 

@@ -12,7 +12,7 @@ import pytest
 from memory.store.sqlite import SqliteStore
 from runners.sessions.catalogue import SessionEntry
 from runners.sessions.remove import Retention, age
-from tests.runners.command import Command
+from tests.runners.command import Command, Ended
 from tests.runners.sessions.made import make_session
 from tests.runners.sessions.test_list import damage
 
@@ -150,3 +150,16 @@ def test_old_and_kept(command: Command) -> None:
         make_session(command.home, name)
     assert command("sessions", "rm", "--older-than", "30d", "--keep", "2", "--yes", report=False).out == "removed c\n"
     assert names(command.home) == {"a", "b"}
+
+
+def test_a_dry_run_names_what_a_process_holds(command: Command) -> None:
+    held, free = make_session(command.home, "a"), make_session(command.home, "b")
+
+    async def hold() -> Ended:
+        async with await SqliteStore.open(held.store, create=False) as store:
+            await store.claim("run")
+            return await asyncio.to_thread(command, "sessions", "rm", "a", "b", "--dry-run", report=False)
+
+    said = asyncio.run(hold()).out.splitlines()
+    assert said[0].startswith(f"would not remove {held.path}: held by process ")
+    assert said[1:] == [f"would remove {free.path}", "1 sessions"]
