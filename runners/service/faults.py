@@ -22,7 +22,7 @@ from memory.errors import (
 )
 from memory.store.address import Address
 from runners.errors import ConfigError, RunnerFault, UsageFault
-from runners.service.gate import INTERNAL, Refused
+from runners.service.gate import INTERNAL, Refused, unavailable
 from tools.base import ToolError
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
 _log = logging.getLogger(__name__)
 
 
-_AWAY = "the database of the sessions does not answer"
 _FAILED = "the database of the sessions failed: the log of the service says more"
-_RETRY_AFTER = {"retry-after": "2"}
 
 
 def add_handlers(app: FastAPI, home: Path, database: Address | None = None) -> None:
@@ -120,14 +118,11 @@ async def _fault(request: Request, fault: Exception) -> JSONResponse:
     for kind, status, name in _STATUS:
         if isinstance(fault, kind):
             of_server = bool(state.database) and isinstance(fault, StoreFault) and state.database in str(fault)
-            if of_server and getattr(fault, "retryable", False):
-                status, name = 503, "unavailable"
-            if status >= 500:
+            if status >= 500 or of_server:
                 _log.warning("%s %s: %s", request.method, request.url.path, fault)
-            if status == 503 and of_server:
-                return answer(status, name, _AWAY, "try again", _RETRY_AFTER)
             if of_server:
-                return answer(status, name, _FAILED)
+                away = getattr(fault, "retryable", False)
+                return await _refused(request, unavailable()) if away else answer(status, name, _FAILED)
             text, hint = (_plain(told, state.home, state.database) for told in (str(fault), getattr(fault, "hint", "")))
             return answer(status, name, text, hint)
     _log.error("%s %s failed", request.method, request.url.path, exc_info=fault)

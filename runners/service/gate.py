@@ -49,6 +49,11 @@ class Refused(Exception):
         self.headers = headers
 
 
+def unavailable() -> Refused:
+    """What is said when the database of the sessions is away, or hangs; of what is wrong with it the log tells."""
+    return Refused(503, "unavailable", "the database of the sessions does not answer", ((b"retry-after", b"2"),))
+
+
 class _Room:
     """Bytes that the bodies of all requests under way may take together."""
 

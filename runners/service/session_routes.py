@@ -26,6 +26,7 @@ from runners.service.bodies import (
     StepOut,
     TextOut,
 )
+from runners.service.deadline import timely
 from runners.service.routes import ERRORS, post, read
 from runners.service.state import Service
 from runners.service.stream import begun, events, guarded, step_row
@@ -94,7 +95,7 @@ class Hosting:
 
 def session_routes(service: Service) -> APIRouter:
     """``/v1/sessions``."""
-    router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+    router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=timely(service))
     hosting = Hosting(service)
     post(router, "", hosting.begin, takes=BeginIn, gives=SessionOut, status=201)
     post(router, "/{name}/ingest", hosting.ingest, takes=IngestIn, gives=IngestOut, status=201)
@@ -108,7 +109,7 @@ def session_routes(service: Service) -> APIRouter:
 
 def watch_routes(service: Service) -> APIRouter:
     """Reading a session that somebody else may be writing to."""
-    router = APIRouter(prefix="/v1/sessions", tags=["watching"])
+    router = APIRouter(prefix="/v1/sessions", tags=["watching"], route_class=timely(service))
 
     async def steps(name: Name, after: After = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[StepOut]:
         """Steps in one line each, by page."""

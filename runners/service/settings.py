@@ -40,6 +40,8 @@ class ServiceSettings(BaseModel):
     """Where the sessions are; None: below ``LONGSTRIDE_HOME``."""
     store_wait_s: float = Field(10.0, gt=0)
     """How long an operation waits for a database that is gone, or a store that is locked."""
+    answer_s: float = Field(60.0, gt=0)
+    """For a request on a session of a database: a server may hang without being gone. What was begun goes on."""
     max_sessions: int = Field(16, ge=1)
     """Sessions that are held open; the one unused for longest is closed for another. Each takes a connection of its
     database."""

@@ -17,6 +17,7 @@ from runners.config import RunConfig
 from runners.environment import Environment
 from runners.redact import Redactor
 from runners.service.bodies import SelectIn
+from runners.service.deadline import Deadline
 from runners.service.explain import Decision, explain
 from runners.service.gate import Refused
 from runners.service.metrics import Metrics
@@ -58,6 +59,7 @@ class Service:
         self.metrics = Metrics()
         self.recent = Recent()
         self.sessions = Sessions(environment, config, settings)
+        self.deadline = Deadline(settings.answer_s)
         self.selector = Selector(encoder, cache_bytes=settings.cache_mib * MIB)
         self.environment = environment
         self.passes = passes or Passes()

@@ -18,6 +18,7 @@ from memory.records import JsonValue
 from memory.sanitize import sanitize
 from runners.errors import UsageFault
 from runners.service.bodies import SESSION, Body
+from runners.service.deadline import timely
 from runners.service.gate import Refused
 from runners.service.passes import ENTER, PATH
 from runners.service.routes import read
@@ -52,7 +53,7 @@ class WhatIfIn(Body):
 
 def page_routes(service: Service) -> APIRouter:
     """The pages and their files."""
-    router = APIRouter(prefix=PATH)
+    router = APIRouter(prefix=PATH, route_class=timely(service))
 
     async def enter(token: Annotated[str, Query(max_length=200)] = "") -> Response:
         """From the address that is opened once to the page."""
@@ -85,7 +86,7 @@ def page_routes(service: Service) -> APIRouter:
 
 def viewer_routes(service: Service, held: Held) -> APIRouter:
     """A session's data; what `static/remote.js` asks for."""
-    router = APIRouter(prefix=f"{PATH}/api/sessions")
+    router = APIRouter(prefix=f"{PATH}/api/sessions", route_class=timely(service))
     data = _Data(service, held)
     for path, function in (
         ("", data.listed),

@@ -160,11 +160,18 @@ class Server:
         """kill -9 of every process of it."""
         process, self._process = self._process, None
         if process is not None:
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            for pid in (process.pid, *map(int, children)):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            _signal(process.pid, signal.SIGKILL)
             process.wait(60)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Without running: connections stay, and nothing is answered."""
+        assert self._process is not None
+        _signal(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            _signal(self._process.pid, signal.SIGCONT)
 
     def connect(self, database: str = "postgres") -> Any:
         """A plain connection."""
@@ -181,6 +188,14 @@ class Server:
         with self.connect() as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return Address(self.url(name))
+
+
+def _signal(pid: int, what: signal.Signals) -> None:
+    """To the server and all its processes."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for one in (pid, *map(int, children)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, what)
 
 
 def _environment() -> dict[str, str]:
