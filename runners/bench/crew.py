@@ -67,9 +67,10 @@ class Placement:
         fullest = max(self._shards, key=len)
         return fullest.pop() if fullest else None
 
-    def give_back(self, trial: Trial) -> None:
-        """It was begun, so it comes next."""
-        self._shards[shard_of(trial.key, len(self._shards))].appendleft(trial)
+    def give_back(self, trial: Trial, *, last: bool = False) -> None:
+        """It was begun, so it comes next, unless it is to come ``last``."""
+        own = self._shards[shard_of(trial.key, len(self._shards))]
+        own.append(trial) if last else own.appendleft(trial)
 
 
 def shard_of(key: TrialKey, shards: int) -> int:
@@ -173,7 +174,8 @@ class _Crew:
             self._deaths[trial.key] += 1
             self._join(at)
             if self._deaths[trial.key] < TRIES:
-                self._placement.give_back(trial)
+                # one that has had two workers die may be why: the others are not held up by it
+                self._placement.give_back(trial, last=self._deaths[trial.key] > 1)
                 return self._strength(at)
             died = without_result(trial.key, "crashed", f"{TRIES} workers died over it, the last one {self._why}")
             return [*self._strength(at), replace(died, worker=name)]

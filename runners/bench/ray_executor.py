@@ -10,7 +10,7 @@ import platform
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, redirect_stdout
+from contextlib import aclosing, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +29,10 @@ PATIENCE_S = 90.0
 """How long a worker waits for a session that another process still holds: that of a driver that was killed, which Ray
 is about to end, or of a machine that is gone, which a database notices after a minute."""
 AGAIN_S = 0.5
+BEAT_S = 5.0
+"""How often a worker is heard of at least, whatever its trial waits for."""
+SILENCE_S = 60.0
+"""After so long without a word a worker is taken for dead: it hangs, or its machine is out of reach."""
 TOKEN = "RAY_AUTH_TOKEN"
 RECIPE = "docs/cluster.md says how a cluster is started"
 _log = logging.getLogger(__name__)
@@ -127,18 +131,28 @@ class RayWorker:
     async def run(self, trial: Trial, tell: Tell) -> TrialRow:
         exceptions = self._ray.exceptions
         try:
-            async for reference in self._actor.run.remote(trial, self._environment):
-                sign: Pulse | TrialRow = await reference
-                if isinstance(sign, TrialRow):
-                    return sign
-                tell(sign)
+            return await self._heard(self._actor.run.remote(trial, self._environment), tell)
         except exceptions.RayTaskError as fault:
             raise fault.cause from None
-        except exceptions.RayError as fault:
+        except (exceptions.RayError, TimeoutError) as fault:
             # it may be out of reach only: then it must not go on with what another worker takes up
-            self._ray.kill(self._actor)
-            raise WorkerDied(_reason(fault)) from fault
-        raise WorkerDied("it ended without a result")
+            with suppress(exceptions.RayError):
+                self._ray.kill(self._actor)
+            silent = isinstance(fault, TimeoutError)
+            raise WorkerDied(f"it was silent for {SILENCE_S:.0f} s" if silent else _reason(fault)) from fault
+
+    async def _heard(self, said: AsyncIterator[Any], tell: Tell) -> TrialRow:
+        """Raises TimeoutError for one that is silent."""
+        while True:
+            async with asyncio.timeout(SILENCE_S):
+                try:
+                    sign: Pulse | TrialRow | None = await (await anext(said))
+                except StopAsyncIteration:
+                    raise WorkerDied("it ended without a result") from None
+            if isinstance(sign, TrialRow):
+                return sign
+            if sign is not None:
+                tell(sign)
 
     def _begin(self) -> Any:
         """On the machine of its number, of those that are there, so that a shard stays where it was."""
@@ -177,23 +191,33 @@ class Remote:
     async def hello(self, mark: Landmark) -> Hello:
         return Hello(socket.gethostname(), await asyncio.to_thread(mark.missing), versions())
 
-    async def run(self, trial: Trial, environment: Environment) -> AsyncIterator[Pulse | TrialRow]:
-        """What there is to tell of a trial, its row last. Raises what `run_trial` raises."""
+    async def run(self, trial: Trial, environment: Environment) -> AsyncIterator[Pulse | TrialRow | None]:
+        """What there is to tell of a trial, its row last; None for nothing. Raises what `run_trial` raises."""
         if not self._logging:
             self._logging = True
             setup_logging("warning", environment.secrets)  # Ray keeps what a worker logs in files
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[Pulse | None] = asyncio.Queue()
 
-        def tell(pulse: Pulse | None) -> None:
+        def tell(pulse: Pulse) -> None:
             loop.call_soon_threadsafe(told.put_nowait, pulse)
 
         # in a loop of its own: Ray's has to answer while a trial computes
         work = asyncio.create_task(asyncio.to_thread(asyncio.run, patiently(trial, environment, tell)))
         work.add_done_callback(lambda _: told.put_nowait(None))
-        while (pulse := await told.get()) is not None:
-            yield pulse
+        beating = asyncio.create_task(_beat(told))
+        try:
+            while not (work.done() and told.empty()):
+                yield await told.get()
+        finally:
+            beating.cancel()
         yield await work
+
+
+async def _beat(told: asyncio.Queue[Pulse | None]) -> None:
+    while True:
+        await asyncio.sleep(BEAT_S)
+        told.put_nowait(None)
 
 
 async def patiently(trial: Trial, environment: Environment, tell: Tell) -> TrialRow:
