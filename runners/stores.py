@@ -83,7 +83,7 @@ def find_session(environment: Environment, session: str) -> SessionFolder:
     """An existing session: by address, by its folder, by its name or a unique beginning of it. Raises NotStored,
     UsageFault."""
     if is_address(session):
-        address = _parsed(session)
+        address = _address(environment, session)
         if not address.session:
             raise UsageFault(f"{address} names a database", hint=f"name a session of it: {address}#NAME")
         return in_database(environment.home, address)
@@ -113,7 +113,7 @@ def new_session(environment: Environment, out: str | None, beside: SessionFolder
     """Where a new session goes: to an address, into a folder, or where ``beside`` is, else the environment says.
     Raises UsageFault."""
     if out:
-        database = _parsed(out) if is_address(out) else None
+        database = _address(environment, out) if is_address(out) else None
     else:
         database = default_database(environment) if beside is None else beside.address and beside.address.of("")
     if database is None:
@@ -129,7 +129,7 @@ def default_database(environment: Environment) -> Address | None:
 
 def database_at(environment: Environment, at: str | None) -> Address | None:
     """The database that an option names, else the environment's. Raises UsageFault."""
-    return _parsed(at) if at else default_database(environment)
+    return _address(environment, at) if at else default_database(environment)
 
 
 def with_database(environment: Environment, at: str | None) -> tuple[Environment, Address | None]:
@@ -145,7 +145,7 @@ def memory_place(environment: Environment, memory: str) -> SessionFolder:
     it is a mere name, and no session is in the folder of that name; in a folder. Raises UsageFault."""
     database = None
     if is_address(memory):
-        database = _parsed(memory)
+        database = _address(environment, memory)
         if not database.session:
             raise UsageFault(f"{database} names a database", hint=f"name a session of it: {database}#NAME")
     elif NAME.fullmatch(memory) and not SessionFolder(Path(memory)).store.exists():
@@ -177,6 +177,16 @@ def forget(folder: SessionFolder) -> None:
         shutil.rmtree(folder.path, ignore_errors=True)
         with contextlib.suppress(OSError):  # others of this database have theirs there
             folder.path.parent.rmdir()
+
+
+def _address(environment: Environment, text: str) -> Address:
+    """An address as it is given; one that is shown has no password, and gets back what the environment has for its
+    database. Raises UsageFault."""
+    address, given = _parsed(text), environment.given(STORE) or ""
+    if address.passwords or not is_address(given):
+        return address
+    known = _parsed(given)
+    return known.of(address.session) if known.database == address.database else address
 
 
 def _parsed(text: str) -> Address:

@@ -334,6 +334,20 @@ def test_a_password_is_cut_out_of_everything(tmp_path: Path) -> None:
     assert isinstance(fault, StoreFault) and "canary" not in str(fault)
 
 
+def test_an_address_as_it_is_shown_is_that_of_the_environment(tmp_path: Path) -> None:
+    """What a command prints can be given to the next one."""
+    environment = read_environment({"LONGSTRIDE_STORE": f"postgresql://me:{CANARY}@h/x"}, tmp_path)
+    for shown, password in (("me@h/x#a", True), ("me@h/y#a", False), ("you@h/x#a", False), ("me:other@h/x#a", False)):
+        for folder in (
+            find_session(environment, f"postgresql://{shown}"),
+            new_session(environment, f"postgresql://{shown}"),
+        ):
+            assert folder.address is not None and folder.name == "a"
+            assert (CANARY in folder.address.passwords) == password
+    wrong = read_environment({"LONGSTRIDE_STORE": "nonsense"}, tmp_path)
+    assert find_session(wrong, "postgresql://me@h/x#a").name == "a"
+
+
 def test_names_that_are_nowhere(tmp_path: Path) -> None:
     with pytest.raises(NotStored):
         find_session(Environment(tmp_path), "x")
