@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 SCHEMES = ("postgresql", "postgres")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What a session may be called."""
-_PASSWORD = re.compile(r"([A-Za-z][\w+.-]+:/{1,2}[^\s:/@]*:)[^\s/]*@")
+_PASSWORD = re.compile(
+    r"(postgres(?:ql)?:/{1,2}[^\s:/@]{0,99}:)\S{0,999}@|([A-Za-z][\w+.-]{1,20}:/{1,2}[^\s:/@]{0,99}:)[^\s/]{0,999}@",
+    re.I,
+)
+_NAMED = re.compile(r"([?&]\w{0,20}password=)[^&\s#]+")
+_NETLOC = re.compile(r"(?:[^\s/?#@]*@)?(?:(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:,@\[\]]*)(?::\d+)?(?:,|$))*")
+"""Who, and hosts with their ports; a password in it has its special characters percent-encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class Address:
         user, at, host = parts.netloc.rpartition("@")
         plain = user.partition(":")[0] + at + host
         query = urlencode([(k, v) for k, v in parse_qsl(parts.query) if "password" not in k], quote_via=quote, safe="/")
-        return urlunsplit((parts.scheme, plain, parts.path or "/", query, ""))
+        return f"{parts.scheme}://{plain}{parts.path or '/'}{'?' if query else ''}{query}"
 
     def __str__(self) -> str:
         return f"{self.database}#{self.session}" if self.session else self.database
@@ -38,7 +45,8 @@ class Address:
         parts = urlsplit(self.url)
         found = [value for key, value in parse_qsl(parts.query) if "password" in key]
         written = parts.netloc.rpartition("@")[0].partition(":")[2]
-        return tuple(dict.fromkeys(value for value in (*found, written, unquote(written)) if value))
+        raw = [one.partition("=")[2] for one in parts.query.split("&") if "password" in unquote(one.partition("=")[0])]
+        return tuple(dict.fromkeys(value for value in (*found, *raw, written, unquote(written)) if value))
 
     def of(self, session: str) -> Address:
         """A session of the same database."""
@@ -52,7 +60,7 @@ def is_address(text: str) -> bool:
 
 def masked(text: str) -> str:
     """A text for people without the password of any address in it, of ``scheme:/…`` as well, which paths make of it."""
-    return _PASSWORD.sub(r"\1***@", text)
+    return _NAMED.sub(r"\1***", _PASSWORD.sub(r"\1\2***@", text))
 
 
 def parse_address(text: str) -> Address:
@@ -60,8 +68,21 @@ def parse_address(text: str) -> Address:
     if not is_address(text):
         raise ValueError("an address begins with postgresql://")
     url, _, session = text.partition("#")
-    if not urlsplit(url).path.strip("/"):
+    url = f"postgresql://{url.partition('://')[2]}"
+    if not _split(url).path.strip("/"):
         raise ValueError("an address names a database, as in postgresql://user@host:5432/database")
     if session and not NAME.fullmatch(session):
         raise ValueError("the name of a session is letters, digits, dots, dashes and underscores")
     return Address(url, session)
+
+
+def _split(url: str) -> SplitResult:
+    """Raises ValueError for what would be taken for something else than was meant, without the text in it."""
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(url)
+        if url.isprintable() and _NETLOC.fullmatch(parts.netloc) and "@" not in parts.path:
+            return parts
+    raise ValueError(
+        "an address is postgresql://user@host:port/database#session, with special characters of a password"
+        " percent-encoded, or better without a password"
+    )

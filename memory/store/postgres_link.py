@@ -99,23 +99,37 @@ def connect(address: Address, *, busy_timeout_s: float) -> Any:
         autocommit=True,
         connect_timeout=10,
         application_name="longstride",
+        client_encoding="utf8",
         keepalives_idle=30,
         keepalives_interval=10,
         keepalives_count=3,
+        tcp_user_timeout=60_000,
     )
     try:
         _register(connection)
-        # A peer that is gone without a word must not hold its session for hours; commits are on the disk whatever the
-        # server's default is.
-        connection.execute(
-            f"SET search_path = longstride_session; SET lock_timeout = {max(1, int(busy_timeout_s * 1000))};"
-            " SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3;"
-            " SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
+        connection.execute("; ".join(_settings(connection.info.server_version, busy_timeout_s)))
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _settings(version: int, busy_timeout_s: float) -> Iterator[str]:
+    """What the store relies on, whatever a server, a database, a role or the environment has for its default."""
+    # a session may be idle for hours, and a copy of one take minutes
+    yield "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0"
+    if version >= 140_000:
+        yield "SET idle_session_timeout = 0"
+    if version >= 170_000:
+        yield "SET transaction_timeout = 0"
+    yield "SET search_path = longstride_session; SET standard_conforming_strings = on"
+    yield "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off"
+    yield f"SET lock_timeout = {max(1, int(busy_timeout_s * 1000))}"
+    # a peer that is gone without a word must not hold its session for hours
+    yield "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+    yield "SET tcp_user_timeout = 60000"
+    # commits are on the disk
+    yield "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 class Raw(bytes):
