@@ -51,7 +51,8 @@ _STATUS: tuple[tuple[type[Exception], int, str], ...] = (
 _log = logging.getLogger(__name__)
 
 
-_FAILED = "the database of the sessions failed: the log of the service says more"
+_STORES = frozenset({NotStored, StoreBusy, StoreFull, StoreTooNew, StoreCorrupt, StoreFault})
+_FAILED, _NONE = "the database of the sessions failed: the log of the service says more", "there is no such session"
 
 
 def add_handlers(app: FastAPI, home: Path, database: Address | None = None) -> None:
@@ -117,22 +118,20 @@ async def _fault(request: Request, fault: Exception) -> JSONResponse:
     state = request.app.state
     for kind, status, name in _STATUS:
         if isinstance(fault, kind):
-            of_server = bool(state.database) and isinstance(fault, StoreFault) and state.database in str(fault)
-            if status >= 500 or of_server:
+            of_server = bool(state.database) and kind in _STORES and state.database in str(fault)
+            away = of_server and getattr(fault, "retryable", False)
+            if status >= 500 or away:
                 _log.warning("%s %s: %s", request.method, request.url.path, fault)
+            if away:
+                return await _refused(request, unavailable())
             if of_server:
-                away = getattr(fault, "retryable", False)
-                return await _refused(request, unavailable()) if away else answer(status, name, _FAILED)
-            text, hint = (_plain(told, state.home, state.database) for told in (str(fault), getattr(fault, "hint", "")))
+                return answer(status, name, _NONE if status == 404 else _FAILED)
+            text, hint = (
+                told.replace(state.home, "LONGSTRIDE_HOME") for told in (str(fault), getattr(fault, "hint", ""))
+            )
             return answer(status, name, text, hint)
     _log.error("%s %s failed", request.method, request.url.path, exc_info=fault)
     return answer(500, "internal", INTERNAL)
-
-
-def _plain(text: str, home: str, database: str) -> str:
-    """Without the names of places on this machine, or elsewhere."""
-    text = text.replace(home, "LONGSTRIDE_HOME")
-    return text.replace(database, "LONGSTRIDE_STORE") if database else text
 
 
 async def _unforeseen(request: Request, fault: Exception) -> JSONResponse:

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from memory.store.sqlite import SqliteStore
+from runners.environment import STORE, Environment
+from runners.stores import memory_place
 from tests.runners.command import ROOT, Command
+from tests.runners.sessions.made import make_session
+from tests.support.postgres import Server
 
 pytest.importorskip("mcp", reason="NO MCP: the extra mcp is not installed")
 import mcp
@@ -27,10 +31,11 @@ FACTS = {
 
 
 @asynccontextmanager
-async def client(home: Path, folder: Path, *options: str) -> AsyncIterator[mcp.Client]:
-    """A client of a `longstride mcp` over the memory in ``folder``."""
+async def client(home: Path, place: Path | str, *options: str, store: str = "") -> AsyncIterator[mcp.Client]:
+    """A client of a `longstride mcp` over the memory in a folder, at an address, or of a name in the ``store``."""
     variables = {"LONGSTRIDE_HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    arguments = ["-m", "longstride", "mcp", str(folder), "-c", "encoder.kind=hashing", *options]
+    variables |= {"LONGSTRIDE_STORE": store} if store else {}
+    arguments = ["-m", "longstride", "mcp", str(place), "-c", "encoder.kind=hashing", *options]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=variables, cwd=str(home))
     with (home / "stderr.txt").open("a") as errors:
         async with mcp.Client(stdio_client(server, errors)) as connected:
@@ -50,9 +55,26 @@ async def refused(connected: mcp.Client, name: str, /, **arguments: Any) -> str:
     return "".join(block.text for block in result.content if block.type == "text")
 
 
-async def test_a_memory_is_filled_searched_read_and_assembled(tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    async with client(tmp_path, folder) as one:
+@pytest.fixture(params=["folder", "database"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where a memory can be."""
+    if request.param == "folder":
+        return tmp_path / "memory"
+    return str(request.getfixturevalue("postgres").database().of("memory"))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """The home of another machine."""
+    made = tmp_path / "elsewhere"
+    made.mkdir()
+    return made
+
+
+async def test_a_memory_is_filled_searched_read_and_assembled(
+    tmp_path: Path, elsewhere: Path, place: Path | str
+) -> None:
+    async with client(tmp_path, place) as one:
         assert {tool.name for tool in (await one.list_tools()).tools} == {
             "memory_search",
             "glimpse",
@@ -74,8 +96,8 @@ async def test_a_memory_is_filled_searched_read_and_assembled(tmp_path: Path) ->
         assert "Who paid invoice 4711-B?" in whole and "Turn 30" in whole and "c3" in whole
         again = json.loads(await said(one, "assemble", budget=1500))
         assert any("Who paid" in message["content"] for message in again["messages"])
-    # another process, the same memory
-    async with client(tmp_path, folder) as two:
+    # another process, of another machine where that can be: the same memory
+    async with client(tmp_path if isinstance(place, Path) else elsewhere, place) as two:
         assert await said(two, "ingest", text="and one more") == "c31"
         assert FACTS[17] in await said(two, "glimpse", chunk_id="17")
     assert "Traceback" not in (tmp_path / "stderr.txt").read_text()
@@ -123,13 +145,14 @@ async def test_a_session_of_the_agent_is_read_and_nothing_else(tmp_path: Path, c
     assert (tmp_path / "run" / "session.sqlite").read_bytes() == before
 
 
-async def test_a_memory_of_a_host_is_not_taken_up_by_our_agent(tmp_path: Path, command: Command) -> None:
-    folder = tmp_path / "memory"
-    async with client(tmp_path, folder) as one:
+async def test_a_memory_of_a_host_is_not_taken_up_by_our_agent(
+    tmp_path: Path, command: Command, place: Path | str
+) -> None:
+    async with client(tmp_path, place) as one:
         await said(one, "ingest", text="hello")
-        busy = await asyncio.to_thread(command, "mcp", str(folder), report=False)
+        busy = await asyncio.to_thread(command, "mcp", str(place), report=False)
         assert busy.code == 1 and "the session belongs to process" in busy.error
-    ended = await asyncio.to_thread(command, "resume", str(folder), "--say", "go on")
+    ended = await asyncio.to_thread(command, "resume", str(place), "--say", "go on")
     assert ended.code == 2 and "another agent's memory" in ended.error
 
 
@@ -155,3 +178,37 @@ async def test_a_signal_ends_it_with_the_memory_closed(tmp_path: Path) -> None:
     process.stdin.close()
     async with await SqliteStore.open(folder / "session.sqlite", create=False, read_only=True) as store:
         assert await store.clean() and await store.recorded_owner() is None
+
+
+async def test_a_name_is_a_memory_of_the_environments_database(
+    tmp_path: Path, elsewhere: Path, postgres: Server
+) -> None:
+    store = postgres.database()
+    async with client(tmp_path, "project-x", store=store.url) as one:
+        assert await said(one, "ingest", text=FACTS[17]) == "c1"
+        # a connection that is cut is not even noticed
+        with postgres.connect(store.url.rpartition("/")[2]) as connection:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        assert await said(one, "ingest", text="and more") == "c2"
+    async with client(elsewhere, str(store.of("project-x"))) as two:
+        assert FACTS[17] in await said(two, "glimpse", chunk_id="c1")
+
+
+def test_a_name_is_a_folder_where_one_holds_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = "postgresql://me@h:1/x"
+    environment = Environment(tmp_path / "home", settings={STORE: store})
+    assert str(memory_place(environment, "a")) == f"{store}#a"
+    assert str(memory_place(environment, "./a/b")) == "a/b" and Path("a").is_dir()
+    assert str(memory_place(environment, "a")) == f"{store}#a", "a mere folder is no memory"
+    make_session(tmp_path / "home", "a")
+    monkeypatch.chdir(tmp_path / "home" / "runs")
+    assert str(memory_place(environment, "a")) == "a"
+    assert str(memory_place(Environment(tmp_path), "b")) == "b" and Path("b").is_dir()
+
+
+def test_where_no_memory_can_be_is_said(command: Command) -> None:
+    pytest.importorskip("psycopg", reason="NO POSTGRES: psycopg is not installed")
+    assert "name a session of it" in command("mcp", "postgresql://127.0.0.1:1/x", report=False).error
+    ended = command("mcp", "postgresql://me:canary@127.0.0.1:1/x#a", report=False)
+    assert ended.code != 0 and "cannot be reached" in ended.error and "canary" not in ended.error
