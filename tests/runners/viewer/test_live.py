@@ -17,7 +17,6 @@ import pytest
 from runners.config import config_tree, load_config
 from runners.folders import SessionFolder
 from runners.request import ConfigRequest
-from runners.sessions.transfer import push_session
 from runners.viewer.replan import Replanner, WhatIf
 from tests.memory.sessions import open_memory, page, visit_step
 from tests.perf.stores import fill
@@ -25,7 +24,6 @@ from tests.runners.command import Command, interrupt
 from tests.runners.service.serving import MISSING, TOKEN, Running, running
 from tests.runners.viewer.made import QUESTION, make_session, read, settle
 from tests.runners.viewer.test_browser import OURS, READY, TAGS, chromium, picture, settled
-from tests.support.postgres import Server
 from tools.visit.browser import find_chromium
 
 if TYPE_CHECKING:
@@ -158,47 +156,6 @@ def test_what_if_is_what_planning_again_gives(client: httpx.Client, home: Path) 
         assert (answer["tokens"], codes) == asyncio.run(planned(what)), body
     for wrong in ({"policy": "/etc/passwd.yaml"}, {"options": {"x": 1}}, {"budget": 0}, {"budget": 10}, {"y": 1}):
         assert client.post(f"{API}/plain/decisions/30", json=wrong).status_code == 422, wrong
-
-
-def test_sessions_of_a_database_look_the_same(
-    client: httpx.Client, home: Path, tmp_path: Path, postgres: Server
-) -> None:
-    """From a machine that has none of them, read only."""
-    database = postgres.database()
-    for name in ("plain", "hostile"):
-        push_session(SessionFolder(home / "runs" / name), database)
-    tile = "step=10&steps=3&every=15&chunk=1&chunks=8&stride=2"
-    with running(tmp_path, token=TOKEN, database=database) as service, httpx.Client(base_url=service.url) as there:
-        assert there.get(entry(service)).status_code == 303
-        for path in (
-            "",
-            "/plain/head",
-            "/plain/rows?first=3&last=40&stride=10",
-            f"/plain/codes?{tile}",
-            "/plain/policies",
-            "/plain/decisions/30",
-            "/plain/chunks/19",
-            "/plain/chunks/19/raw",
-            "/plain/search?q=HARBOURS OF",
-            "/hostile/head",
-            "/hostile/chunks/1",
-            "/none/head",
-            "/..%2f..%2fetc/head",
-        ):
-            here, found = client.get(API + path), there.get(API + path)
-            assert found.status_code == here.status_code
-            if path and here.status_code == 200:
-                assert found.content == here.content, path
-        listed = there.get(API).json()
-        assert {row["session"] for row in listed} == {"plain", "hostile"}
-        assert [{**row, "bytes": 0} for row in listed] == [{**row, "bytes": 0} for row in client.get(API).json()]
-        body = {"policy": "last-k", "budget": 1500}
-        answers = [http.post(f"{API}/plain/decisions/30", json=body).json() for http in (client, there)]
-        assert answers[0] == answers[1]
-        assert there.get("/ui/s/plain").status_code == 200 and there.get("/ui/s/none").status_code == 404
-        with there.stream("GET", f"{API}/plain/events?after=39") as events:
-            assert next(line for line in events.iter_lines() if line.startswith("event")) == "event: moved"
-    assert not (tmp_path / "runs").exists()
 
 
 DRAGGED = """async () => {
