@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from memory.store import owner
 from memory.store.address import Address
 from memory.store.check import Checking
 from memory.store.database import BUSY_TIMEOUT_S
-from memory.store.postgres_database import PAUSE_S, PostgresDatabase, opened
+from memory.store.postgres_database import PAUSE_S, REMOVE, PostgresDatabase, opened
 from memory.store.postgres_link import Link, NotOwner
 from memory.store.postgres_schema import applied, remove_session
 from memory.store.postgres_vectors import behind, fill, nearest
@@ -105,9 +106,15 @@ class PostgresStore(SqlStore):
         self._database.locked = True
         return owner.take(connection, mine, lambda one: False)
 
+    async def release(self) -> None:
+        with contextlib.suppress(NotOwner):  # then there is nothing to give up
+            await super().release()
+
     def _give_up(self, connection: Connection, token: str) -> None:
-        owner.give_up(connection, token)
         self._database.unlock(cast(Link, connection))
+        # a former owner leaves no trace: its successor must find its own last transaction on record
+        connection.execute("SELECT longstride.fence(?, ?)", (token, self._database.number))
+        owner.give_up(connection, token)
 
     def _fence(self, connection: Connection) -> None:
         # by the server, as the next one: the answer need not be waited for
@@ -121,6 +128,7 @@ class PostgresStore(SqlStore):
         try:
             return await super()._write(work, name)
         except NotOwner:
+            await self._database.give_way()
             await self._read(lambda c: owner.fence(c, token, self._lives(c)))
             raise
 
@@ -161,7 +169,7 @@ class PostgresStore(SqlStore):
     async def remove(self) -> None:
         """Delete the session for good; the caller owns it, and closes the store."""
         number = self._database.number
-        await self._write(lambda c: remove_session(cast(Link, c), number), "remove")
+        await self._write(lambda c: remove_session(cast(Link, c), number), REMOVE)
         self._touched = False
         self._token = None
 

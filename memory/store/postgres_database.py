@@ -18,7 +18,8 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from memory.errors import MemoryFault, NotStored, StoreBusy, StoreCorrupt, StoreFault
 from memory.ports import Faults
@@ -28,8 +29,22 @@ from memory.store.postgres_link import LOCKS, Link, connect, driver, fault_of
 from memory.store.postgres_schema import make_session, prepare
 
 T = TypeVar("T")
+REMOVE = "remove"
+"""Name of the transaction that leaves no session behind."""
 PAUSE_S = 0.1
 """Between two attempts to reach a server that is gone."""
+
+
+@dataclass
+class _Attempt(Generic[T]):
+    """One go at a transaction."""
+
+    mark: str = ""
+    """Its name."""
+    ending: bool = False
+    """Whether its commit was asked for: when the connection is lost then, it may have taken place."""
+    results: list[T] = field(default_factory=list)
+    """What the work gave, once it was done."""
 
 
 class PostgresDatabase:
@@ -98,18 +113,25 @@ class PostgresDatabase:
         link.script(f"SET longstride.session = '{self.number}'")
         self._link = link
 
-    def _reconnected(self, until: float) -> Link:
-        """A new connection in place of one that is gone, with the lock that it had, unless another process has taken
-        the session meanwhile."""
-        while True:
+    def _held(self, until: float) -> Link:
+        """The connection that writes; a new one in place of one that is gone, with the lock that it had, unless another
+        process has taken the session meanwhile."""
+        while self._link is None or self._link.lost:
+            link: Link | None = None
             try:
                 link = self._connect()
-                break
+                self._lock_again(link, until)
+                self._enter(link)
             except StoreFault as fault:
-                if not fault.retryable or time.monotonic() > until:
+                gone = link is None or link.lost
+                if link is not None:  # without the lock it is of no use
+                    link.connection.close()
+                if not gone or not fault.retryable or time.monotonic() > until:
                     raise
                 time.sleep(PAUSE_S)
-        self._enter(link)
+        return self._link
+
+    def _lock_again(self, link: Link, until: float) -> None:
         while self.locked and not self.try_lock(link):
             if not self._ours(link):
                 self.locked = False  # it was taken over: the fence says by whom
@@ -117,7 +139,6 @@ class PostgresDatabase:
                 raise StoreBusy(f"{self.address}: the server still holds the lock of a connection that is gone")
             else:  # the server has not noticed yet
                 time.sleep(PAUSE_S)
-        return link
 
     def _ours(self, link: Link) -> bool:
         row = link.execute("SELECT last_write FROM longstride.sessions WHERE id = ?", (self.number,)).fetchone()
@@ -134,6 +155,16 @@ class PostgresDatabase:
         """Give the session's lock up."""
         self.locked = False
         link.script(f"SELECT pg_advisory_unlock({LOCKS}, {self.number})")
+
+    async def give_way(self) -> None:
+        """Unlock the session, which another process owns: it may have to lock it again."""
+
+        def unlock() -> None:
+            if self.locked and self._link is not None:
+                with contextlib.suppress(MemoryFault):  # gone, and the lock with it
+                    self.unlock(self._link)
+
+        await settled(self._writer, unlock)
 
     async def let_go(self) -> None:
         """Hold the session's lock no longer, whatever became of the connection."""
@@ -172,47 +203,54 @@ class PostgresDatabase:
 
     def _transact(self, work: Callable[[Link], T], name: str) -> T:
         until = time.monotonic() + self.busy_timeout_s
+        attempt: _Attempt[T] = _Attempt()
         while True:
-            link = self._link
-            if link is None or link.lost:
-                link = self._reconnected(until)
-            self._writes += 1
-            mark = f"{self._token}:{self._writes}"
-            ending = False
+            link = self._held(until)
             try:
-                with faults_of(self.address, reading=False), rolling_back(link), link.pipeline() as pipeline:
-                    self._begin(link, mark)
-                    self._point(name, "begun")
-                    result = work(link)
-                    if self._faults is not None:
-                        pipeline.fetch()
-                        self._point(name, "written")
-                    ending = True
-                    end = pipeline.script("COMMIT")
-                if end.status != "COMMIT":  # what the server says of a transaction that it gave up
-                    raise StoreFault(f"{self.address}: the server rolled back what it was to commit")
+                if not attempt.ending or not self._took_place(link, attempt.mark, name):
+                    self._writes += 1
+                    attempt = _Attempt(f"{self._token}:{self._writes}")
+                    self._try(link, work, name, attempt)
             except StoreFault:
                 if not link.lost or time.monotonic() > until:
                     raise
-                if not ending or not self._took_place(mark, until):
-                    continue
+                continue
             with faults_of(self.address, reading=False):
                 self._point(name, "committed")
-            return result
+            return attempt.results[0]
+
+    def _try(self, link: Link, work: Callable[[Link], T], name: str, attempt: _Attempt[T]) -> None:
+        with faults_of(self.address, reading=False), rolling_back(link), link.pipeline() as pipeline:
+            self._begin(link, attempt.mark)
+            self._point(name, "begun")
+            attempt.results.append(work(link))
+            if self._faults is not None:
+                pipeline.fetch()
+                self._point(name, "written")
+            attempt.ending = True
+            end = pipeline.script("COMMIT")
+        if end.status != "COMMIT":  # what the server says of a transaction that it gave up
+            raise StoreFault(f"{self.address}: the server rolled back what it was to commit")
 
     def _begin(self, link: Link, mark: str) -> None:
         link.script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         # the end of another writer's transaction is waited for here
         link.execute("SELECT longstride.begin_write(convert_from(?, 'UTF8'), ?)", (mark, self.number))
 
-    def _took_place(self, mark: str, until: float) -> bool:
-        """Whether the transaction of that name was committed; waits while its end is still under way."""
-        link = self._reconnected(until)
+    def _took_place(self, link: Link, mark: str, name: str = "") -> bool:
+        """Whether the transaction with that mark was committed; waits while its end is still under way. One that has
+        yet to arrive is shut out."""
+        self._writes += 1
         with faults_of(self.address, reading=False):
+            # where the session has another owner by now, it stays as that one left it
             row = link.execute(
-                "SELECT last_write FROM longstride.sessions WHERE id = ? FOR UPDATE", (self.number,)
+                "UPDATE longstride.sessions s SET last_write = CASE WHEN last_write <> convert_from(?, 'UTF8')"
+                " AND (split_part(last_write, ':', 1) = convert_from(?, 'UTF8') OR NOT EXISTS"
+                " (SELECT FROM longstride.owner o WHERE o.session = s.id)) THEN convert_from(?, 'UTF8')"
+                " ELSE last_write END WHERE id = ? RETURNING last_write",
+                (mark, self._token, f"{self._token}:{self._writes}", self.number),
             ).fetchone()
-        return row is not None and row[0] == mark
+        return bool(row[0] == mark) if row is not None else name == REMOVE
 
     def _point(self, name: str, where: str) -> None:
         if self._faults is not None and name:
@@ -249,6 +287,7 @@ class _Readers:
         self._busy_timeout_s = busy_timeout_s
         self._local = threading.local()
         self._links: list[Link] = []
+        self._listing = threading.Lock()
         self._users = 0
 
     @classmethod
@@ -296,7 +335,8 @@ class _Readers:
 
     def _connect(self) -> Link:
         link = Link(connect(self._address, busy_timeout_s=self._busy_timeout_s), self._address)
-        self._links = [*(one for one in self._links if not one.lost), link]
+        with self._listing:
+            self._links = [*(one for one in self._links if not one.lost), link]
         return link
 
 
@@ -330,7 +370,9 @@ def rolling_back(link: Link) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(MemoryFault):
-            if not link.lost:
+        if not link.lost:
+            try:
                 link.script("ROLLBACK")
+            except MemoryFault:  # of no use any more
+                link.connection.close()
         raise

@@ -198,8 +198,10 @@ class Link:
             pipe.end()
         except BaseException:
             if not self.lost:
-                with contextlib.suppress(self._error):
+                try:
                     pipe.give_up()
+                except self._error:  # of no use any more
+                    self.connection.close()
             raise
         finally:
             self._pipe = None

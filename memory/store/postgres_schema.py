@@ -157,9 +157,25 @@ _M002 = (
         END IF;
     END $$""",
 )
+_M003 = (
+    # All of a transaction is sent at once: one whose connection broke off may arrive when its client has long done it
+    # again, or has found that it did not take place. So a client's transactions only go forward.
+    f"""CREATE OR REPLACE FUNCTION longstride.begin_write(mark text, number bigint) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE longstride.sessions SET last_write = mark WHERE id = number AND
+            CASE WHEN split_part(last_write, ':', 1) = split_part(mark, ':', 1)
+            THEN split_part(last_write, ':', 2)::bigint < split_part(mark, ':', 2)::bigint ELSE true END;
+        IF FOUND THEN RETURN; END IF;
+        IF EXISTS (SELECT FROM longstride.sessions WHERE id = number) THEN
+            RAISE EXCEPTION 'a later transaction of this client took place';
+        END IF;
+        RAISE EXCEPTION 'the session was removed' USING ERRCODE = '{REMOVED}';
+    END $$""",
+)
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "first schema", _M001),
     Migration(2, "checks of a writing transaction, done by the server", _M002),
+    Migration(3, "transactions of a client only go forward", _M003),
 )
 
 

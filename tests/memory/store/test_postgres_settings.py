@@ -62,7 +62,8 @@ async def used(address: Address, folder: Path) -> None:
         def lost_answer() -> bool:
             assert database._link is not None
             database._link.connection.close()
-            return database._took_place(f"{database._token}:{database._writes}", time.monotonic() + 5)
+            link = database._held(time.monotonic() + 5)
+            return database._took_place(link, f"{database._token}:{database._writes}")
 
         assert await settled(database._writer, lost_answer)
         await store.commit_step(chunk(4, TEXT))
