@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 from zlib import crc32
@@ -78,13 +78,15 @@ def shard_of(key: TrialKey, shards: int) -> int:
     return crc32(f"{key.task}#{key.rollout}".encode()) % shards
 
 
-async def work_off(workers: Sequence[Worker], placement: Placement) -> AsyncIterator[Sign]:
+async def work_off(
+    workers: Sequence[Worker], placement: Placement, watch: Coroutine[object, object, None] | None = None
+) -> AsyncIterator[Sign]:
     """Every trial once, as signs. A worker gets its next trial only after all signs so far have been taken.
 
-    Closed or failed, it cancels what is under way and waits for it. Raises UsageFault when no worker is left, and what
-    workers raise.
+    ``watch``: runs beside, and raises what ends it all. Closed or failed, it cancels what is under way and waits for
+    it. Raises UsageFault when no worker is left, and what workers raise.
     """
-    crew = _Crew(workers, placement)
+    crew = _Crew(workers, placement, watch)
     try:
         while crew.begin():
             for sign in await crew.signs():
@@ -96,7 +98,9 @@ async def work_off(workers: Sequence[Worker], placement: Placement) -> AsyncIter
 class _Crew:
     """Who joins, who works, who is idle. Workers are known by their place, which is their shard as well."""
 
-    def __init__(self, workers: Sequence[Worker], placement: Placement) -> None:
+    def __init__(
+        self, workers: Sequence[Worker], placement: Placement, watch: Coroutine[object, object, None] | None
+    ) -> None:
         self._workers = workers
         self._placement = placement
         self._pulses: deque[Pulse] = deque()
@@ -105,6 +109,7 @@ class _Crew:
         self._joining: dict[asyncio.Task[None], int] = {}
         self._working: dict[asyncio.Task[TrialRow], tuple[int, Trial]] = {}
         self._stirring = asyncio.create_task(self._stirred.wait())
+        self._watching = {asyncio.create_task(watch)} if watch else set()
         self._deaths: Counter[TrialKey] = Counter()
         self._failed: Counter[int] = Counter()
         self._lost, self._why = 0, ""
@@ -123,8 +128,10 @@ class _Crew:
     async def signs(self) -> list[Sign]:
         """What happens next."""
         done, _ = await asyncio.wait(
-            {self._stirring, *self._joining, *self._working}, return_when=asyncio.FIRST_COMPLETED
+            {self._stirring, *self._watching, *self._joining, *self._working}, return_when=asyncio.FIRST_COMPLETED
         )
+        for over in self._watching & done:
+            over.result()
         # before any result: a trial with a result is not under way any more
         found: list[Sign] = [*self._pulses]
         self._pulses.clear()
@@ -138,7 +145,7 @@ class _Crew:
         return found
 
     async def end(self) -> None:
-        tasks = (self._stirring, *self._joining, *self._working)
+        tasks = (self._stirring, *self._watching, *self._joining, *self._working)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import io
 import logging
 import os
 import platform
 import socket
+import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from memory.records import JsonValue
 from runners.bench.crew import Placement, Sign, WorkerDied, work_off
@@ -34,7 +37,10 @@ BEAT_S = 5.0
 SILENCE_S = 60.0
 """After so long without a word a worker is taken for dead: it hangs, or its machine is out of reach."""
 TOKEN = "RAY_AUTH_TOKEN"
+GONE_S = 45.0
+"""For how long nobody may listen at the head's address."""
 RECIPE = "docs/cluster.md says how a cluster is started"
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -62,16 +68,30 @@ class RayExecutor:
         if not trials:
             return
         self._start(environment)
+        gone = False
         try:
             with landmark(trials) as mark, redirect_stdout(_Said()):
                 crew = [RayWorker(self._ray, number, environment, mark) for number in range(self._cluster.workers)]
-                async with aclosing(work_off(crew, Placement(trials, len(crew)))) as signs:  # type: ignore[type-var]
+                head = head_gone(self._ray.get_runtime_context().gcs_address)
+                working = work_off(crew, Placement(trials, len(crew)), head)
+                async with aclosing(working) as signs:  # type: ignore[type-var]
                     async for sign in signs:
                         yield sign
+        except HeadGone:
+            gone = True
+            raise
         finally:
+            self._stop(gone)
+
+    def _stop(self, gone: bool) -> None:
+        if gone:
+            # it would wait for the head, and end the process without a word; without it Ray's threads crash at the end
+            atexit.unregister(self._ray.shutdown)
+            atexit.register(_leave)
+        else:
             with redirect_stdout(_Said()):  # what it has held back until then
                 self._ray.shutdown()
-            os.environ.pop(TOKEN, None)
+        os.environ.pop(TOKEN, None)
 
     def _start(self, environment: Environment) -> None:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
@@ -111,7 +131,7 @@ class RayWorker:
 
     async def join(self) -> None:
         """Raises WorkerDied, and UsageFault where a machine lacks what a run needs."""
-        self._actor = self._begin()
+        self._actor = await _aside(self._begin)
         await asyncio.to_thread(self._mark.show)
         try:
             hello: Hello = await self._actor.hello.remote(self._mark)
@@ -257,6 +277,50 @@ def expect_answer(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except OSError as fault:
         raise UsageFault(f"Ray at {address}: {fault}", hint=RECIPE) from fault
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Run what asks the head, and so may never come back, in a thread that nothing waits for at the end."""
+    loop, result = asyncio.get_running_loop(), asyncio.Future[T]()
+
+    def settle(value: T | None, fault: BaseException | None) -> None:
+        if not result.cancelled():
+            result.set_exception(fault) if fault else result.set_result(cast(T, value))
+
+    def run() -> None:
+        try:
+            value, fault = work(), None
+        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
+            value, fault = None, raised
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, fault)
+
+    threading.Thread(target=run, daemon=True, name="ray-join").start()
+    return await result
+
+
+def _leave() -> None:
+    """The end of a process that Ray would not let go, after all has been said."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(2)  # as for every `RunnerFault`
+
+
+class HeadGone(UsageFault):
+    """Nobody listens at the head's address any more."""
+
+
+async def head_gone(address: str) -> None:
+    """Returns never. Raises HeadGone when nobody has listened there for a while: Ray itself says nothing for a
+    minute, and then ends the process."""
+    since = time.monotonic()
+    while time.monotonic() - since < GONE_S:
+        await asyncio.sleep(AGAIN_S)
+        with suppress(UsageFault):
+            await asyncio.to_thread(expect_answer, address)
+            since = time.monotonic()
+            await asyncio.sleep(BEAT_S)
+    raise HeadGone(f"Ray's head at {address} is gone", hint="start the cluster anew, then go on: `bench resume`")
 
 
 def _reason(fault: Exception) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,9 +27,11 @@ from runners.bench.landmarks import InFolder, Landmark, landmark
 from runners.bench.planning import RunRequest, plan_run, variants_of
 from runners.bench.progress import line
 from runners.bench.ray_executor import (
+    HeadGone,
     Hello,
     RayWorker,
     expect_answer,
+    head_gone,
     patiently,
     places_of,
     read_runtime_env,
@@ -258,12 +260,16 @@ async def test_a_session_in_use_is_no_crash(command: Command, tmp_path: Path) ->
     assert "belongs to process" in row.message
 
 
+MARK = InFolder(Path("mark"))
+
+
 class Ray:
     """As much of Ray as a worker that says hello needs."""
 
     class exceptions:
         RuntimeEnvSetupError = type("RuntimeEnvSetupError", (Exception,), {})
         RayError = type("RayError", (Exception,), {})
+        RayTaskError = type("RayTaskError", (RayError,), {})
 
 
 @pytest.mark.parametrize(
@@ -297,6 +303,53 @@ def test_nobody_at_the_address_is_said_at_once() -> None:
     with pytest.raises(UsageFault, match=f"Ray at {address}: "):
         expect_answer(address)
     expect_answer("auto")
+
+
+async def test_a_head_that_is_gone_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while every worker waits; a head that is away for a moment ends nothing."""
+    for name, value in (("GONE_S", 0.2), ("AGAIN_S", 0.01), ("BEAT_S", 0.01)):
+        monkeypatch.setattr(f"runners.bench.ray_executor.{name}", value)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await head_gone(address)
+    worker = Scripted(script=iter(["waits"]))
+    with pytest.raises(HeadGone, match=f"Ray's head at {address} is gone"):
+        async with asyncio.timeout(30):
+            async for _ in work_off([worker], Placement(trials(2), 1), head_gone(address)):
+                pass
+    assert worker.cancelled == 1
+
+
+async def test_a_worker_that_says_nothing_is_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is heard of is waited for, however long its trial takes."""
+    monkeypatch.setattr("runners.bench.ray_executor.SILENCE_S", 0.2)
+    killed: list[object] = []
+    row = TrialRow("pace", "q0", 1, "completed")
+
+    async def saying(*signs: object, silent: bool) -> AsyncIterator[Awaitable[object]]:
+        for sign in signs:
+            await asyncio.sleep(0.05)
+            yield asyncio.sleep(0, sign)
+        if silent:
+            await asyncio.Event().wait()
+
+    def worker(*signs: object, silent: bool = False) -> RayWorker:
+        made = RayWorker(SimpleNamespace(exceptions=Ray.exceptions, kill=killed.append), 0, Environment(Path()), MARK)
+        made._actor = SimpleNamespace(run=SimpleNamespace(remote=lambda *_: saying(*signs, silent=silent)))
+        return made
+
+    heard: list[Pulse] = []
+    pulse = Pulse(row.key, 1, Usage())
+    (trial,) = trials(1)
+    assert await worker(None, None, pulse, None, None, None, row).run(trial, heard.append) == row
+    assert (heard, killed) == ([pulse], [])
+    with pytest.raises(WorkerDied, match="without a result"):
+        await worker(None).run(trial, heard.append)
+    with pytest.raises(WorkerDied, match="silent"):
+        await worker(None, silent=True).run(trial, heard.append)
+    assert len(killed) == 1
 
 
 @pytest.mark.parametrize(("text", "said"), [("- a", "not a mapping"), ("a: [", "cannot be read"), (None, "cannot be")])
