@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import struct
 import threading
@@ -278,10 +279,11 @@ class PostgresDatabase:
 class _Readers:
     """Connections that read, shared by the stores of one process on one database."""
 
-    _all: dict[str, _Readers] = {}  # noqa: RUF012
+    _all: dict[tuple[int, str], _Readers] = {}  # noqa: RUF012
     _turn = threading.Lock()
 
-    def __init__(self, address: Address, busy_timeout_s: float) -> None:
+    def __init__(self, place: tuple[int, str], address: Address, busy_timeout_s: float) -> None:
+        self._place = place
         self.threads = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._address = address
         self._busy_timeout_s = busy_timeout_s
@@ -294,9 +296,11 @@ class _Readers:
     def of(cls, address: Address, busy_timeout_s: float) -> _Readers:
         """Those of a database, used once more."""
         with cls._turn:
-            found = cls._all.get(address.url)
+            # neither threads nor connections are of use to a process that was forked
+            place = (os.getpid(), address.url)
+            found = cls._all.get(place)
             if found is None:
-                found = cls._all[address.url] = cls(address.of(""), busy_timeout_s)
+                found = cls._all[place] = cls(place, address.of(""), busy_timeout_s)
             found._users += 1
             return found
 
@@ -306,7 +310,7 @@ class _Readers:
             self._users -= 1
             if self._users:
                 return
-            del self._all[self._address.url]
+            del self._all[self._place]
         self.threads.shutdown(wait=True)
         while self._links:
             self._links.pop().connection.close()

@@ -83,6 +83,8 @@ def fault_of(error: Any, address: Address) -> MemoryFault:
         return kind(f"{address}: {said} ({text})" if said else error.diag.message_primary, hint=hint)
     if state[:2] == "28":
         return StoreFault(f"{address}: {text}", hint="check user and password (~/.pgpass or PGPASSWORD)")
+    if outdated(error):
+        return StoreFault(f"{address}: {text}", hint="try again", retryable=True)
     if isinstance(error, driver().OperationalError):
         return StoreFault(
             f"{address}: the server cannot be reached, or broke off: {text}",
@@ -90,6 +92,13 @@ def fault_of(error: Any, address: Address) -> MemoryFault:
             retryable=True,
         )
     return StoreFault(f"{address}: {text}")
+
+
+def outdated(error: BaseException) -> bool:
+    """Whether the server knows a prepared statement no more, or prepared it for tables that were changed since."""
+    state = getattr(error, "sqlstate", None)
+    # by the place in the server that says so: its words are translated
+    return state == "26000" or (state == "0A000" and error.diag.source_function == "RevalidateCachedQuery")  # type: ignore[attr-defined]
 
 
 def connect(address: Address, *, busy_timeout_s: float) -> Any:
@@ -196,12 +205,15 @@ class Link:
         try:
             yield pipe
             pipe.end()
-        except BaseException:
-            if not self.lost:
-                try:
+        except BaseException as error:
+            try:
+                if not self.lost:
                     pipe.give_up()
-                except self._error:  # of no use any more
-                    self.connection.close()
+                usable = not outdated(error)
+            except self._error:
+                usable = False
+            if not usable:  # a new one takes its place
+                self.connection.close()
             raise
         finally:
             self._pipe = None

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from memory.errors import StoreFault
 from memory.records import SUMMARY_LEVELS, Usage
 from memory.store import postgres_pipe, postgres_schema
 from memory.store.address import Address
+from memory.store.database import settled
 from memory.store.postgres import PostgresStore
 from memory.store.postgres_database import opened
 from memory.store.postgres_pipe import Pipe
@@ -122,3 +127,88 @@ async def test_prepared_statements_do_not_pile_up(database: Address, monkeypatch
             assert await store._write(partial(doubled, number)) == 2 * number
         (held,) = await store._write(lambda c: c.execute("SELECT COUNT(*) FROM pg_prepared_statements").fetchone())
         assert held <= 13
+
+
+@pytest.mark.parametrize("said", ["DISCARD ALL", "DEALLOCATE ALL"])
+async def test_a_connection_that_forgot_everything_is_made_again(database: Address, said: str) -> None:
+    async with await PostgresStore.open(database.of("a"), create=True) as store:
+        await store.claim("test")
+        await store.commit_step(chunk(1))
+        link = store._database._link
+        assert link is not None
+        await settled(store._database._writer, lambda: link.connection.execute(said))
+        await store.commit_step(chunk(2))
+        assert await store.last_step() == 2
+        assert await store.owner() is not None
+
+
+async def test_a_later_version_migrates_under_an_open_session(database: Address) -> None:
+    """What was prepared for a table with fewer columns is prepared again."""
+    async with await PostgresStore.open(database.of("a"), create=True) as store:
+        await store.commit_step(chunk(1))
+        for _ in range(3):
+            assert await store.plans() == []
+        columns = ", ".join(str(row[0]) for row in await store._read(columns_of_plans))
+        with opened(database) as link:
+            link.script("ALTER TABLE longstride.plans ADD COLUMN more bigint")
+            link.script(
+                f"CREATE OR REPLACE VIEW longstride_session.plans AS SELECT {columns}, more FROM longstride.plans"
+                f" WHERE session = {postgres_schema.CURRENT}"
+            )
+        assert await store.plans() == []
+        await store.commit_step(chunk(2))
+
+
+def columns_of_plans(connection: Connection) -> list[tuple[str]]:
+    rows = connection.execute(
+        "SELECT attname::text FROM pg_attribute WHERE attrelid = 'longstride_session.plans'::regclass AND attnum > 0"
+        " ORDER BY attnum"
+    )
+    return rows.fetchall()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_forked_process_has_connections_of_its_own(database: Address) -> None:
+    async with await PostgresStore.open(database.of("a"), create=True) as store:
+        await store.claim("parent")
+        await store.commit_step(chunk(1))
+        assert await store.last_step() == 1
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # it must not stay
+            ended = threading.Thread(target=lambda: os._exit(asyncio.run(in_child(database.of("b")))))
+            ended.start()
+            ended.join()
+            os._exit(9)
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        await store.commit_step(chunk(2))
+        assert await store.last_step() == 2
+
+
+async def in_child(address: Address) -> int:
+    async with await PostgresStore.open(address, create=True) as store:
+        await store.claim("child")
+        await store.commit_step(chunk(1))
+        return await store.last_step() - 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list what is open")
+async def test_connections_threads_and_descriptors_come_back(database: Address) -> None:
+    descriptors = Path("/proc/self/fd")
+
+    async def use(number: int) -> None:
+        async with await PostgresStore.open(database.of(f"s{number}"), create=True) as store:
+            await store.claim("test")
+            await store.commit_step(chunk(1))
+            assert await store.last_step() == 1
+
+    def held() -> int:
+        return threading.active_count() + sum(1 for _ in descriptors.iterdir())
+
+    await use(0)
+    before = held()
+    for number in range(1, 25):
+        await use(number)
+    assert held() <= before + 4  # the event loop keeps a few threads
