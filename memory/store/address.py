@@ -15,6 +15,7 @@ _PASSWORD = re.compile(
     re.I,
 )
 _NAMED = re.compile(r"([?&]\w{0,20}password=)[^&\s#]+")
+_UNREADABLE = re.compile("%(?![0-9A-Fa-f]{2})|%00")
 _NETLOC = re.compile(r"(?:[^\s/?#@]*@)?(?:(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:,@\[\]]*)(?::\d+)?(?:,|$))*")
 """Who, and hosts with their ports; a password in it has its special characters percent-encoded."""
 
@@ -80,7 +81,12 @@ def _split(url: str) -> SplitResult:
     """Raises ValueError for what would be taken for something else than was meant, without the text in it."""
     with contextlib.suppress(ValueError):
         parts = urlsplit(url)
-        if url.isprintable() and _NETLOC.fullmatch(parts.netloc) and "@" not in parts.path:
+        if (
+            url.isprintable()
+            and not _UNREADABLE.search(url)
+            and _NETLOC.fullmatch(parts.netloc)
+            and "@" not in parts.path
+        ):
             return parts
     raise ValueError(
         "an address is postgresql://user@host:port/database#session, with special characters of a password"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from memory.errors import StoreBusy, StoreFault
 from memory.records import Usage
 from memory.store.address import Address
 from memory.store.postgres import PostgresStore, session_names
+from memory.store.sqlite import SqliteStore
+from memory.store.transfer import pull, push
 from memory.stored import Event, Intent, KeyRows, UsageRow
 from tests.memory.store.build import chunk, view
 from tests.memory.store.places import backend, taken_for_dead
@@ -235,3 +239,46 @@ async def test_a_former_owner_that_is_back_does_not_keep_the_lock(network: Toxic
             with pytest.raises(StoreBusy, match="run"):
                 await former.commit_step(chunk(2))
             await store.commit_step(chunk(2))
+
+
+class Once:
+    """Cuts one connection, once so many bytes went through."""
+
+    def __init__(self, left: int, *, reset: bool) -> None:
+        self._left = left
+        self._reset = reset
+        self.done = False
+
+    def __call__(self, pair: Pair, way: int, data: bytes) -> bytes | None:
+        self._left -= len(data)
+        if self.done or self._left >= 0:
+            return data
+        self.done = True
+        pair.ends[way].sendall(data[: self._left])
+        pair.cut(reset=self._reset)
+        return None
+
+
+async def test_copies_that_are_cut_off_are_whole_or_not_there(network: Toxic, postgres: Server, tmp_path: Path) -> None:
+    """There and back, at any place; done again, each is equal, and no file is left behind."""
+    rng, direct, source = random.Random(3), postgres.database(), tmp_path / "s.db"
+    async with await SqliteStore.open(source, create=True) as store:
+        for number in range(1, 61):
+            await store.commit_step(chunk(number, "x\0\ud800é" * rng.randrange(300)))
+        await store.add_views([view(number) for number in range(1, 61)])
+    via = through(network, direct)
+    await push(source, via.of("s"))
+    cut = 0
+    for number in range(24):
+        once = network.judge = Once(rng.randrange(20_000), reset=number % 4 < 2)
+        there, back = via.of(f"s{number}"), tmp_path / "back.db"
+        try:
+            await (push(source, there) if number % 2 else pull(via.of("s"), back))
+        except StoreFault as fault:
+            assert fault.retryable
+            cut += once.done
+        await (push(source, there) if number % 2 else pull(via.of("s"), back))
+        assert not await push(source if number % 2 else back, direct.of(there.session if number % 2 else "s"))
+        back.unlink(missing_ok=True)
+        assert os.listdir(tmp_path) == ["s.db"]  # noqa: PTH208
+    assert cut > 4

@@ -36,7 +36,19 @@ def test_what_is_shown_is_the_same_address(address: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "password", ["canary/x", "canary#x", "canary?x", "[canary]", "canary\uff0fx", "ca nary", "ca@nary"]
+    "password",
+    [
+        "canary/x",
+        "canary#x",
+        "canary?x",
+        "[canary]",
+        "canary\uff0fx",
+        "ca nary",
+        "ca@nary",
+        "canary%",
+        "canary%zz",
+        "canary%00",
+    ],
 )
 def test_a_password_that_would_be_taken_for_something_else_is_not_shown(password: str) -> None:
     with pytest.raises(ValueError, match="percent-encoded") as caught:
