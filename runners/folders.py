@@ -53,6 +53,7 @@ class SessionFolder:
 
     def write_config(self, tree: Mapping[str, JsonValue]) -> None:
         """The settings for people to read; the store holds those in force."""
+        self.path.mkdir(parents=True, exist_ok=True)
         self.config.write_text(yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True), encoding="utf-8")
 
     def discard(self) -> None:

@@ -130,12 +130,15 @@ def test_the_commands_of_services_are_ours(compose: Compose) -> None:
     assert worker.command[1].startswith("--address=head:")
     assert worker.environment.items() <= head.environment.items()
     database = compose.services["postgres"].environment
-    address = parse_address(head.environment[STORE])
-    assert (address.url, address.session) == (
-        f"postgresql://{database['POSTGRES_USER']}@postgres:5432/{database['POSTGRES_DB']}",
-        "",
-    )
-    assert head.environment["PGPASSWORD"] == database["POSTGRES_PASSWORD"]
+    for user in (head, serve):
+        address = parse_address(user.environment[STORE])
+        assert (address.url, address.session) == (
+            f"postgresql://{database['POSTGRES_USER']}@postgres:5432/{database['POSTGRES_DB']}",
+            "",
+        )
+        assert user.environment["PGPASSWORD"] == database["POSTGRES_PASSWORD"]
+        assert "postgres" in user.depends_on
+        assert "inside" in user.networks
     assert "shared:/shared" in head.volumes
     assert "shared:/shared" in worker.volumes
     home = environment_of(instructions())[HOME]
