@@ -47,8 +47,10 @@ async def open_store(
             folder.address, create=create, busy_timeout_s=wait_s, read_only=read_only, beside=folder.path
         )
     except MemoryFault:
-        if not known:
-            forget(folder)
+        if not (known or read_only):
+            folder.leave_empty()  # another one may have begun there meanwhile
+            with contextlib.suppress(OSError):
+                folder.path.parent.rmdir()
         raise
 
 
