@@ -23,6 +23,7 @@ SUPERVISED_BORDERS = {
     "memory/summaries/ranges.py": "a job: a model's summary, which extraction stands in for",
     "memory/summaries/worker.py": "a background job",
     "tools/python/inside_cells.py": "code of the model's, in the sandbox",
+    "runners/bench/ray_executor.py": "a thread, whose fault is raised by whoever waits for it",
     "runners/bench/trial.py": "a trial, which may not end the others",
     "runners/service/client.py": "a call, instead of which recency decides",
     "runners/service/gate.py": "a request",

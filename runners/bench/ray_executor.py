@@ -283,14 +283,14 @@ async def _aside(work: Callable[[], T]) -> T:
     """Run what asks the head, and so may never come back, in a thread that nothing waits for at the end."""
     loop, result = asyncio.get_running_loop(), asyncio.Future[T]()
 
-    def settle(value: T | None, fault: BaseException | None) -> None:
+    def settle(value: T | None, fault: Exception | None) -> None:
         if not result.cancelled():
             result.set_exception(fault) if fault else result.set_result(cast(T, value))
 
     def run() -> None:
         try:
             value, fault = work(), None
-        except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
             value, fault = None, raised
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, value, fault)
