@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
 
-from memory.store.address import Address, is_address, parse_address
+from memory.store.address import Address, is_address
 from memory.store.postgres_database import opened
 from memory.store.postgres_link import Link
 from memory.store.postgres_schema import prepare
 from runners.bench.rows import TrialKey
+from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.folders import SessionFolder, refuse_address
-from runners.stores import in_database
+from runners.stores import database_at, in_database
 
 Sessions: TypeAlias = Path | Address
 """What ``--sessions`` named."""
@@ -62,18 +63,15 @@ def safe(name: str) -> str:
     return "_" + data.hex() if 2 * len(data) <= _LONGEST else "__" + hashlib.sha256(data).hexdigest()
 
 
-def sessions_at(text: str | None) -> Sessions | None:
+def sessions_at(environment: Environment, text: str | None) -> Sessions | None:
     """What ``--sessions`` says. Raises UsageFault."""
     if not text:
         return None
     if not is_address(text):
         refuse_address(Path(text))
         return Path(text)
-    try:
-        address = parse_address(text)
-    except ValueError as fault:
-        raise UsageFault(f"--sessions: {fault}", hint="as in postgresql://user@host:5432/database") from None
-    if address.session:
+    address = database_at(environment, text)
+    if address is not None and address.session:
         raise UsageFault(f"--sessions {address}: name the database; every trial has a session of its own in it")
     return address
 

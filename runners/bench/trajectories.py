@@ -11,15 +11,17 @@ from pathlib import Path
 from memory.errors import MemoryFault, NotStored
 from memory.ingest import clean_step
 from memory.records import Step
-from memory.store.address import Address, parse_address
+from memory.store.address import Address
 from memory.store.postgres import PostgresStore
 from runners.bench.cipher import SEALED
 from runners.bench.places import Sessions, session_of, trial_path
 from runners.bench.rows import Kept, TrialKey, TrialRow
 from runners.bench.secrecy import Sealer
+from runners.environment import Environment
 from runners.errors import UsageFault
 from runners.folders import STORE, TRAJECTORY
 from runners.replay.readers.own import read_rows
+from runners.stores import database_at
 
 FOLDER = "trajectories"
 
@@ -41,6 +43,7 @@ class Trails:
     is on record, for what is in a database."""
 
     out: Path
+    environment: Environment
     sessions: Sessions | None = None
     kept: tuple[Kept, ...] = ()
 
@@ -53,8 +56,10 @@ class Trails:
             return _steps(rows, str(sealed))
         kept = next((kept for kept in reversed(self.kept) if row.session == session_of(kept.run, row.key)), None)
         if kept is not None:
-            named = self.sessions if isinstance(self.sessions, Address) else parse_address(kept.database)
-            return asyncio.run(_in_database(named.of(row.session), row.key))
+            named = self.sessions
+            there = named if isinstance(named, Address) else database_at(self.environment, kept.database)
+            assert there is not None
+            return asyncio.run(_in_database(there.of(row.session), row.key))
         if isinstance(self.sessions, Address):
             raise UsageFault(f"{row.key}: its session is in no database", hint="name its folder: --sessions DIR")
         return _in_folder((self.sessions or self.out / "sessions") / trial_path(row.key), row.key)

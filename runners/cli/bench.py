@@ -190,7 +190,7 @@ def _work(out: Path, how: How, environment: Environment, plan: RunPlan, which: B
 
     check_json(how.json_file)
     check_inputs(Inputs(plan.corpus))
-    sessions = sessions_at(how.sessions)
+    sessions = sessions_at(environment, how.sessions)
     job = Job(out, plan, which, dataset, environment, RunLimits(how.max_cost, how.max_seconds), sessions)
     executor = _executor(how)
     try:

@@ -157,10 +157,11 @@ def submit(out: RunFolder, policy: Policy, to: ToFile, data: MovedData = None, s
     from runners.bench.submit import submit as written
     from runners.bench.tally import tally
 
+    environment = environment_of("warning", sessions)
     recorded, which, dataset = _run_of(out, data)
     _expect_outside(out, to)
     made = tally(out, which, dataset)
-    count = written(made, _trails(out, recorded, sessions), policy, to)
+    count = written(made, _trails(out, recorded, environment, sessions), policy, to)
     lost = sum(each.planned - sum(row.finished for row in each.rows) for each in made.trials if each.label == policy)
     typer.echo(
         f"{count} answers: {to}"
@@ -186,7 +187,7 @@ def export(
     recorded, which, dataset = _run_of(out, data)
     _expect_outside(out, to)
     redact = Redactor(environment.secrets.values())
-    trails = _trails(out, recorded, sessions)
+    trails = _trails(out, recorded, environment, sessions)
     files = written(ExportJob(to, tally(out, which, dataset), recorded.plan, redact, trails), form)
     for path in files:
         typer.echo(str(path))
@@ -220,11 +221,11 @@ def _run_of(out: Path, data: Path | None) -> tuple[Recorded, Benchmark, Dataset]
     return recorded, *reload(recorded.plan, data)
 
 
-def _trails(out: Path, recorded: Recorded, sessions: str | None) -> Trails:
+def _trails(out: Path, recorded: Recorded, environment: Environment, sessions: str | None) -> Trails:
     from runners.bench.places import sessions_at
     from runners.bench.trajectories import Trails
 
-    return Trails(out, sessions_at(sessions), recorded.kept)
+    return Trails(out, environment, sessions_at(environment, sessions), recorded.kept)
 
 
 def _expect_outside(out: Path, to: Path) -> None:
@@ -242,7 +243,8 @@ def environment_of(log_level: LogLevel, sessions: str | None = None) -> Environm
     from runners.logs import setup_logging
     from runners.stores import in_database, knowing
 
-    environment, named = read_environment(), sessions_at(sessions)
+    environment = read_environment()
+    named = sessions_at(environment, sessions)
     if isinstance(named, Address):
         environment = knowing(environment, in_database(environment.home, named))
     setup_logging(log_level, environment.secrets)
