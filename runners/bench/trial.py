@@ -70,12 +70,13 @@ async def run_trial(trial: Trial, environment: Environment, tell: Tell = lambda 
 
     Raises RunnerFault, AuthFailed and ModelMissing: what would stop every other trial too.
     """
-    folder = _folder(trial)
+    folder, mine = _folder(trial), True
     try:
         return await _run(trial, folder, environment, tell)
     except (RunnerFault, AuthFailed, ModelMissing):
         raise
     except StoreBusy as fault:
+        mine = False
         return without_result(trial.key, "store_busy", str(fault))
     except StoreFault as fault:
         if not fault.retryable:
@@ -84,7 +85,7 @@ async def run_trial(trial: Trial, environment: Environment, tell: Tell = lambda 
     except Exception as fault:  # noqa: BLE001 - one trial may not end the others
         return _crashed(trial, fault, environment)
     finally:
-        if folder.address is not None:
+        if folder.address is not None and mine:
             # the folder above stays: another trial may be about to make its own in it
             await asyncio.to_thread(shutil.rmtree, folder.path, ignore_errors=True)
 

@@ -155,8 +155,10 @@ async def test_a_session_killed_before_it_was_whole_begins_anew(
     )
     async with await open_store(there, create=True) as store:
         await store.claim("a worker that was killed")
+        there.workspace.mkdir()
         held = await run_trial(trial, read_environment())
         assert (held.status, "belongs to process" in held.message) == ("store_busy", True), held.message
+        assert there.workspace.exists()  # its owner may be at work
     row = await run_trial(trial, read_environment())
     assert row.status == "completed", row.message
     assert row.session == there.address.session
