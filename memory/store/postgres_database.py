@@ -27,7 +27,7 @@ from memory.ports import Faults
 from memory.store.address import Address
 from memory.store.database import BUSY_TIMEOUT_S, READERS, settled
 from memory.store.postgres_link import LOCKS, Link, connect, driver, fault_of
-from memory.store.postgres_schema import make_session, prepare
+from memory.store.postgres_schema import applied, make_session, prepare
 
 T = TypeVar("T")
 REMOVE = "remove"
@@ -88,7 +88,7 @@ class PostgresDatabase:
     def _open(self, create: bool) -> bool:
         link = self._connect()
         try:
-            prepare(link, write=create or not self.read_only)
+            prepare(link, write=create or (not self.read_only and applied(link) > 0))
             made = create and make_session(link) is not None
             row = link.execute("SELECT id FROM longstride.sessions WHERE name = ?", (self.address.session,)).fetchone()
             if row is None:

@@ -10,6 +10,7 @@ import pytest
 from memory.errors import NotStored, StoreBusy, StoreCorrupt, StoreFault, StoreFull, StoreTooNew
 from memory.store.address import Address
 from memory.store.postgres import PostgresStore, session_names
+from memory.store.postgres_database import opened
 from memory.store.postgres_link import fault_of, translated
 from memory.store.postgres_schema import MIGRATIONS
 from tests.memory.store.build import chunk, view
@@ -32,6 +33,8 @@ async def test_a_missing_session_is_not_made_silently(database: Address) -> None
         with pytest.raises(NotStored):
             await PostgresStore.open(database.of("a"), create=False, read_only=read_only)
     assert await session_names(database) == []
+    with opened(database) as link:  # and the database is left as it was
+        assert link.execute("SELECT to_regnamespace('longstride') IS NULL").fetchone() == (True,)
     async with await PostgresStore.open(database.of("a"), create=True):
         assert await session_names(database) == ["a"]
         with pytest.raises(NotStored, match="#b"):
