@@ -113,7 +113,7 @@ LINES: list[tuple[list[str], str]] = [
     (["doctor", "-c", "x=1"], "-c x=1: unknown key 'x'"),
     (["dev-server", "--port", "99999999"], "'--port': Input should be less than or equal to 65000"),
     (["dev-server", "--obedient", "--script", "notes.txt"], "--script and --obedient: the model can be one of them"),
-    (["mcp"], "Missing argument 'FOLDER'"),
+    (["mcp"], "Missing argument 'FOLDER|ADDRESS'"),
 ]
 OPTIONS = {
     "x": "-c x: must look like key.path=value",
